@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from scripts.chaos_rounds import Chaos, chaos
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
+from strategies.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS
 
 _SHOWN = 3

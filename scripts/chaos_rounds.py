@@ -31,9 +31,9 @@ from strategies.cluster.model import (
     Sweep,
     TelemetryRecord,
 )
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
+from strategies.settings import LimitSettings
 from strategies.shedding.steady.settings import SteadySettings
 
 _CLUSTER = "chaos"

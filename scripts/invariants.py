@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pulsar_rebalancer.lab.simulation.fleet import MIB
 from strategies.averages.bundle_averages import unpack_history
 from strategies.cluster.model import Command, Event, LoadReport, Rejection, Round
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import StateStore
-from strategies.settings import Mode
+from strategies.settings import LimitSettings, Mode
 
 _HOUR_MS = 3_600_000
 

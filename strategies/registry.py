@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from strategies.errors import SettingsError
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease, defaults_in
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease, defaults_in
 
 
 class Choosable(Protocol):

@@ -14,7 +14,7 @@ from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections
 from sinks.wire.broker_reports import brokers_in
 from sinks.wire.codec import cluster_of
-from strategies.java.pulsar_releases import PULSAR_VERSION, PulsarRelease, release_of
+from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, PulsarRelease, release_of
 from streaming.checkpoint.guard_file import PARTITIONS, Guard
 from streaming.settings import JobSettings
 

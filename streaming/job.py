@@ -27,7 +27,7 @@ from sinks.wire.broker_reports import check_source
 from sinks.wire.signing_keys import intents_key, signing_key
 from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.auto_settings import resolve_release, with_partitions
 from streaming.bounded_files import keep_short
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded

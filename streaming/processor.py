@@ -22,7 +22,7 @@ from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.cluster.state_store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
-from strategies.fold.time_jumps import forget_after_ms
+from strategies.fold.time_jumps_and_forgetting import forget_after_ms
 from streaming.decode_rows import ReadRows, Unread
 from streaming.outputs.batch_facts import FACTS, BatchTally
 from streaming.state.forget_clusters import ForgetPolicy

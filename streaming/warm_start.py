@@ -19,7 +19,7 @@ from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.codec import cluster_of
 from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
-from strategies.fold.time_jumps import forget_after_ms
+from strategies.fold.time_jumps_and_forgetting import forget_after_ms
 from strategies.fold.warm_window import warm_window_ms
 from streaming.checkpoint.guard_file import (
     GUARD,

@@ -31,7 +31,7 @@ from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing_keys import SigningKey, intents_key
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.describe import age
+from strategies.figures.counts_and_ages import age
 
 #: Pause (s) between two looks for new rounds.
 LOOK_S = 0.5

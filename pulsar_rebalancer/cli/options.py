@@ -10,7 +10,7 @@ import typer
 
 from pulsar_rebalancer.cli import console
 from strategies.errors import RebalancerError, SettingsError
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease, read_version
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease, read_version
 
 if TYPE_CHECKING:
     from pulsar_rebalancer.settings.merge_sources import Settings

@@ -26,7 +26,7 @@ from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import intents_of_statuses
 from strategies.cluster.model import Round
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
-from strategies.figures.describe import counted
+from strategies.figures.counts_and_ages import counted
 from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")

@@ -28,7 +28,7 @@ from strategies.executor.approvals_and_pauses import (
     PauseOrder,
     plan_id,
 )
-from strategies.figures.describe import expected_spread, reported_spread
+from strategies.figures.estimate import expected_spread, reported_spread
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
 PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]

@@ -1,28 +1,24 @@
 """Says in words what a round proves, how well its strategy predicts, and what to do where moving
-bundles cannot help; and the picture of a round: who is above the rest, who is lowest, what would
-move.
+bundles cannot help; the picture of a round: who is above the rest, who is lowest, what would move;
+and the lines of its skips and intents.
 """
 
 from itertools import pairwise
 from math import isnan
 
+from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Round, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.figures.describe import (
-    changes,
-    counted,
-    counted_with,
-    expected_spread,
-    first_of,
-    reported_spread,
-    reported_usage,
-)
-from strategies.round.round_record import Proof
+from strategies.figures.counts_and_ages import counted, counted_with, first_of
+from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
+from strategies.round.commands_and_record import Proof
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005
 #: Brokers above the rest that are named; the others are counted.
 _NAMED = 3
+#: Number of names of a skip that are printed; the rest is counted.
+_NAMES_OF_SKIP = 4
 
 
 def number(count: int, thing: str) -> str:
@@ -202,3 +198,27 @@ def _spread(done: Round) -> str:
 
 def _percent(fraction: float) -> str:
     return f"{100 * fraction:.0f}"
+
+
+def describe_skip(skip: Skip) -> str:
+    """`left alone broker a:1, b:1 [below-threshold]: …`"""
+    names = first_of(skip.names, _NAMES_OF_SKIP)
+    on = f" on {skip.broker}" if skip.broker else ""
+    return f"left alone {skip.subject} {names}{on} [{skip.code}]: {skip.text}"
+
+
+def describe_intent(status: IntentStatus) -> str:
+    """`drain of a:1 (Ann: new disks) is draining: 6 of 10 bundles are left, 4 on their way; about
+    90 s left, give or take 30 s. Nothing to do: the next rounds go on.`
+    """
+    about = f" of {status.broker}" if status.broker is not None else ""
+    left = ""
+    if status.left_ms is not None and status.error_ms is not None:
+        left = (
+            f"; about {status.left_ms / 1000:.0f} s left, give or take "
+            f"{status.error_ms / 1000:.0f} s"
+        )
+    return (
+        f"{status.action}{about} ({status.by}: {status.reason}) is {status.state}: "
+        f"{status.text}{left}. {status.advice}"
+    )

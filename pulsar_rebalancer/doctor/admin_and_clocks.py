@@ -37,11 +37,11 @@ from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings, a
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing
 from sinks.wire.codec import decode
 from strategies.cluster.model import Figures, LoadReport
-from strategies.cluster.round_state import reason_of
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized, WireError
 from strategies.fold.engine import EngineSettings, rules_of
-from strategies.java.pulsar_releases import matches_ids
+from strategies.java.pulsar_versions_and_defaults import matches_ids
 from strategies.round.compared_resources import compare_figures, remedy_of
+from strategies.round.round_state_and_advice import reason_of
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.errors import AdminError, Unauthorized
-from strategies.figures.describe import first_of
+from strategies.figures.counts_and_ages import first_of
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 

@@ -9,7 +9,7 @@ from pulsar_rebalancer.doctor.brokers import Broker
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.errors import RebalancerError
-from strategies.java.pulsar_releases import (
+from strategies.java.pulsar_versions_and_defaults import (
     PULSAR_VERSION,
     ClusterRelease,
     PulsarRelease,

@@ -13,7 +13,7 @@ from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.broker_reports import brokers_in
 from sinks.wire.record_origin import WireLimits
-from strategies.java.pulsar_releases import ClusterRelease, release_of
+from strategies.java.pulsar_versions_and_defaults import ClusterRelease, release_of
 
 #: Number and bytes of the first records that are read: every broker reports within minutes.
 _MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20

@@ -38,9 +38,9 @@ from sinks.notices.settings import NoticeSettings, check_notices
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.topic_settings import Connections, Topics, TopicUri, parse_topic
 from strategies.errors import SettingsError
-from strategies.figures.describe import counted
+from strategies.figures.counts_and_ages import counted
 from strategies.fold.engine import Engine, EngineSettings, placement_of
-from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings, check_master_form
 

@@ -17,7 +17,7 @@ from sinks.metrics.settings import MetricsSettings
 from sinks.notices.settings import NoticeSettings
 from sinks.topics.topic_settings import Connections, TopicUri
 from strategies.fold.engine import EngineSettings
-from strategies.java.pulsar_releases import (
+from strategies.java.pulsar_versions_and_defaults import (
     PULSAR_VERSION,
     RELEASES,
     PulsarRelease,

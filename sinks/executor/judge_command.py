@@ -27,7 +27,7 @@ from strategies.executor.admission import (
     may_be_applied,
     may_be_considered,
 )
-from strategies.java.pulsar_releases import PulsarRelease, matches_ids, release_of
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease, matches_ids, release_of
 
 
 @dataclass(frozen=True)

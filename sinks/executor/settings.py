@@ -10,7 +10,7 @@ from sinks.wire.signing_keys import SigningKey
 from strategies.errors import SettingsError
 from strategies.executor.admission import AdmissionRules
 from strategies.executor.gate_and_breaker import BreakerRules, GateRules
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from strategies.patterns_and_windows import Window, patterns, read_windows
 from strategies.settings import Setting
 

@@ -16,10 +16,10 @@ from sinks.recordings.json_lines import RecordingFile
 from sinks.wire.codec import decode
 from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
-from strategies.cluster.packing import figures_to_list
+from strategies.cluster.packed_records import figures_to_list
 from strategies.errors import SettingsError, WireError
 
-#: Columns of `packing.figures_to_list`, in its order.
+#: Columns of `packed_records.figures_to_list`, in its order.
 FIGURES = (
     *(
         f"{name}_{part}"

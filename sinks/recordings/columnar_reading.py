@@ -27,7 +27,7 @@ from sinks.recordings.json_lines import open_recorded
 from sinks.wire.codec import decode
 from strategies.bundles import Floats, Ints
 from strategies.cluster.model import BundleStats, Figures, LoadReport, TelemetryRecord
-from strategies.cluster.packing import figures_from_list
+from strategies.cluster.packed_records import figures_from_list
 from strategies.errors import SinkError, WireError
 
 _REPORT, _SWEEP, _OTHER, _REJECTED = range(len(KINDS))

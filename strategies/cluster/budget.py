@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from strategies.cluster.model import MIB
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import Meaning, Refusal
+from strategies.settings import LimitSettings
 
 #: The reason codes of this module.
 MEANINGS = (

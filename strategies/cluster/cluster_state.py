@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 from strategies.cluster.budget import Spent
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.move_cost import MeasuredPause
-from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.packed_records import EarlyRecord
 from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
 from strategies.cluster.strategy_memory import ClusterMemory
-from strategies.errors import SettingsError
 from strategies.settings import RoundSettings
 
 #: Producers other than brokers, under names that no broker has.
@@ -56,21 +55,6 @@ def tolerance_of(settings: RoundSettings) -> int:
     `round.stale_after_ms`, so that following the lead makes no report of that age stale.
     """
     return min(settings.stale_after_ms // 2, settings.max_clock_jump_ms)
-
-
-def check_clock(settings: RoundSettings) -> None:
-    """Raises SettingsError if a pause that is too short to make a report stale would count as a
-    wrong clock.
-    """
-    stale, jump = settings.stale_after_ms, settings.max_clock_jump_ms
-    if stale > jump:
-        text = (
-            f"{stale} is more than round.max_clock_jump_ms ({jump}), so a pause that leaves no "
-            "report stale would count as a wrong clock"
-        )
-        raise SettingsError(
-            [f"round.stale_after_ms: {text}; lower it, or raise round.max_clock_jump_ms"]
-        )
 
 
 _T = TypeVar("_T")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from strategies.cluster.intent_contract import ENDED, IntentStateCode, IntentStatus, RollPhase
-from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.packed_records import EarlyRecord
 
 #: Ended and refused intents are shown for this long, and at most this number of them.
 _SHOWN_MS, _SHOWN = 3_600_000, 50

@@ -7,7 +7,7 @@ from strategies.reason_codes import StateCode
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """The state of a round, see `round_state`."""
+    """The state of a round, see `round_state_and_advice`."""
 
     code: StateCode
     #: A sentence for people, with the code of the deciding skip in brackets.

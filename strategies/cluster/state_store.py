@@ -6,7 +6,8 @@ from typing import Protocol
 
 from strategies.bundles import TableSummary
 from strategies.cluster.cluster_state import ClusterState
-from strategies.cluster.model import Figures
+from strategies.cluster.model import Figures, Owned
+from strategies.cluster.packed_records import decompress_record
 from strategies.cluster.strategy_memory import BrokerMemory
 
 
@@ -126,3 +127,13 @@ class InMemoryStore:
 
     def put_cluster(self, state: ClusterState) -> None:
         self._cluster = state
+
+
+def read_note(broker: str, store: StateStore) -> Owned | None:
+    """Returns the newest note about a broker; None without one."""
+    packed = store.get_owned(broker)
+    if packed is None:
+        return None
+    record = decompress_record(packed)
+    assert isinstance(record, Owned)
+    return record

@@ -3,12 +3,14 @@ the strategy forecasts.
 
 The figures of a resource are absolute (percent of a core, kbit/s). Load that leaves a broker is
 added to the other one in the same unit and is then related to that broker's own limit. Heap memory
-does not follow traffic and stays.
+does not follow traffic and stays. A round has two spreads if its usages count moves as done before
+reports do: the reported and the expected one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 
+from strategies.cluster.cluster_state import InFlight
 from strategies.cluster.model import (
     BrokerLoad,
     ClusterView,
@@ -16,6 +18,7 @@ from strategies.cluster.model import (
     Expected,
     Figures,
     Resource,
+    Round,
     Traffic,
 )
 from strategies.cluster.round_figures import Spread
@@ -55,6 +58,25 @@ def burdened(figures: Figures, source: Figures, share: float) -> Figures:
     )
 
 
+def count_moves_as_done(
+    figures: dict[str, Figures], in_flight: Mapping[str, InFlight]
+) -> dict[str, Figures]:
+    """Counts every commanded move that no report shows yet as done in the figures, because two
+    rounds that act on one imbalance would unload too much.
+    """
+    result = dict(figures)
+    # By name, because the order in which outcomes arrived must not change the last bits.
+    for _, move in sorted(in_flight.items()):
+        source = figures.get(move.source)
+        if source is None:
+            continue
+        if not move.left:
+            result[move.source] = burdened(result[move.source], source, -move.load)
+        if move.destination in result:
+            result[move.destination] = burdened(result[move.destination], source, move.load)
+    return result
+
+
 def spread(values: Sequence[float]) -> Spread:
     """Spread of the figures, whatever their order; all zero for none."""
     if not values:
@@ -64,6 +86,37 @@ def spread(values: Sequence[float]) -> Spread:
     apart = [value - mean for value in values]
     std = sqrt(ordered_sum(one * one for one in apart) / len(values))
     return Spread(max(values) - min(values), std, max(values) / mean if mean > 0 else 0.0)
+
+
+def reported_usage(done: Round) -> Mapping[str, float]:
+    """Usage per broker (fraction), without moves that are only commanded."""
+    return {**done.usage, **done.measured} if done.measured else done.usage
+
+
+def reported_spread(done: Round) -> float:
+    """Difference of the highest and the lowest of these usages (1.0 = 100 %), without brokers that
+    are being drained.
+    """
+    if not done.measured:
+        return done.spread.range
+    usage = reported_usage(done)
+    values = [usage[name] for name in done.balanced_usage]
+    return max(values) - min(values) if values else 0.0
+
+
+def expected_spread(done: Round) -> float:
+    """The one prediction of this spread that texts show: of the strategy's plan, which it estimates
+    from several samples; without a plan, by the newest usages.
+    """
+    bounds = done.certificate
+    if bounds is not None and (bounds.moved or done.counted):
+        return bounds.spread
+    return done.spread_after.range
+
+
+def changes(done: Round) -> bool:
+    """Whether anything is to change these usages: commands, or moves that reports do not show."""
+    return bool(done.commands or done.counted)
 
 
 def _plus(resource: Resource, moved: Resource, share: float) -> Resource:

@@ -7,16 +7,14 @@ Source of the rules: `LoadManagerShared.removeMostServicingBrokersForNamespace`,
 `BrokerLoadManagerClassFilter` of Pulsar 4.2.4. Only the modular load manager spreads bundles. That
 runs before load is compared, so a hot broker with few bundles of the namespace can become the only
 choice; `no_less_even` repairs this. The modular load manager lets a broker reach the limit of
-topics and ignores it when no broker is below it; the extensible one does neither. Versions follow
-semantic versioning (https://semver.org): a pre-release is older than its release, build metadata
-does not count.
+topics and ignores it when no broker is below it; the extensible one does neither.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from strategies.filters.policies import BrokerFacts
+from strategies.java.pulsar_versions_and_defaults import VersionKey, version_key
 from strategies.reason_codes import Meaning, Refusal, Refusals
 
 #: The reason codes of this module.
@@ -38,14 +36,7 @@ MEANINGS = (
     Meaning("other-load-manager", "not-allowed", 480, "Check filters.load_manager."),
 )
 
-_SEMANTIC = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
-)
 _UNKNOWN = BrokerFacts()
-
-#: Sorts like the version: three numbers, release after pre-releases, the parts of the pre-release
-#: (numbers before words).
-VersionKey = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +118,6 @@ def _refusal(count: int, limit: int) -> Refusal:
     return Refusal(
         "too-many-topics", f"would serve {count:,} topics, filters.max_topics = {limit} are allowed"
     )
-
-
-def version_key(version: str) -> VersionKey | None:
-    """A key that sorts versions; None for one that is not semantic."""
-    found = _SEMANTIC.fullmatch(version)
-    if found is None:
-        return None
-    major, minor, patch, early = found.groups()
-    parts = tuple(
-        (not part.isdigit(), int(part) if part.isdigit() else 0, part)
-        for part in (early or "").split(".")
-    )
-    return int(major), int(minor), int(patch), early is None, parts
 
 
 def not_newest(brokers: Sequence[str], facts: Mapping[str, BrokerFacts]) -> Refusals | None:

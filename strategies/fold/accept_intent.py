@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
 from strategies.cluster.intent_state import Drain, Intents, Roll, finish_drain, status_of_roll
-from strategies.figures.describe import age
+from strategies.figures.counts_and_ages import age
 
 #: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons
 #: write far fewer.

@@ -8,7 +8,7 @@ events. The engine does not know micro-batches, wall clocks, timers or partition
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from strategies.cluster.cluster_state import check_clock, quick_replace
+from strategies.cluster.cluster_state import quick_replace
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import (
     REPEATED,
@@ -24,16 +24,11 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
-from strategies.cluster.rule_settings import (
-    BulkheadSettings,
-    DrainSettings,
-    LimitSettings,
-    RivalSettings,
-)
 from strategies.cluster.state_store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
+from strategies.fold.first_records_of_log import StartFold
 from strategies.fold.foreign_moves import accept_sweep
 from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.load_reports import accept_report, accept_withdrawal
@@ -41,8 +36,8 @@ from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
-from strategies.fold.start_fold import StartFold
-from strategies.java.pulsar_releases import (
+from strategies.java.fixed_and_parity import MODE_RULES
+from strategies.java.pulsar_versions_and_defaults import (
     EVENLY,
     RELEASE_DEFAULTS,
     RELEASES,
@@ -50,12 +45,23 @@ from strategies.java.pulsar_releases import (
     matches_ids,
 )
 from strategies.patterns_and_windows import read_windows
-from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.contract import DestinationRules
 from strategies.placement.registry import PLACERS, EmptiestBroker, paired, placer
 from strategies.registry import Registry
-from strategies.round.compared_resources import CapacitySettings, read_capacities
+from strategies.round.broker_capacities import CapacitySettings, read_capacities
 from strategies.round.round_input import Rules
-from strategies.settings import MODE_RULES, VERSION, Mode, RoundSettings, Weights
+from strategies.settings import (
+    VERSION,
+    BulkheadSettings,
+    DestinationSettings,
+    DrainSettings,
+    LimitSettings,
+    Mode,
+    RivalSettings,
+    RoundSettings,
+    Weights,
+    check_clock,
+)
 from strategies.shedding.contract import Shedder, SheddingStrategy
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from strategies.splitting.bundle_limits import SplitSettings

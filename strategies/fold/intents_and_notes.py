@@ -14,14 +14,10 @@ from strategies.cluster.cluster_state import ClusterState, tolerance_of
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import Intents
 from strategies.cluster.model import Owned, Rejection
-from strategies.cluster.packing import (
-    MOST_EARLY_RECORDS,
-    EarlyRecord,
-    compress_record,
-    decompress_record,
-)
-from strategies.cluster.state_store import BrokerState, StateStore
+from strategies.cluster.packed_records import EarlyRecord, compress_record
+from strategies.cluster.state_store import BrokerState, StateStore, read_note
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
+from strategies.fold.first_records_of_log import MOST_EARLY_RECORDS
 from strategies.fold.foreign_moves import Listing, learn_list
 from strategies.patterns_and_windows import matcher
 from strategies.round.drain_progress import count_noted_bundles
@@ -109,16 +105,6 @@ def fleet_of(brokers: Iterable[BrokerState], now_ms: int, rules: Rules) -> Inten
     return IntentFleet([*reported_ms], live, [*filter(is_excluded, reported_ms)])
 
 
-def read_note(broker: str, store: StateStore) -> Owned | None:
-    """Returns the newest note about a broker; None without one."""
-    packed = store.get_owned(broker)
-    if packed is None:
-        return None
-    record = decompress_record(packed)
-    assert isinstance(record, Owned)
-    return record
-
-
 def notes_about(brokers: Iterable[str], store: StateStore) -> dict[str, Owned]:
     """Returns broker → newest note of those of these brokers that have one."""
     notes = ((broker, read_note(broker, store)) for broker in brokers)
@@ -167,16 +153,6 @@ def forget_notes(
     if unlisted and state.intents.drains:
         state = replace(state, intents=count_noted_bundles(state.intents))
     return state, noted_brokers - unlisted
-
-
-def move_notes_back(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
-    """Moves the times of notes before `now_ms` after the cluster's time went back to it, so that
-    newer notes count.
-    """
-    for broker in brokers:
-        record = read_note(broker, store)
-        if record is not None and record.ts >= now_ms:
-            store.put_owned(broker, compress_record(replace(record, ts=now_ms - 1)))
 
 
 def _listing(record: Owned, before: Owned | None, state: ClusterState) -> Listing:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from strategies.averages.bundle_averages import unpack_history
+from strategies.averages.bundle_averages import hand_over, take_table, unpack_history
 from strategies.bundles import TableSummary
 from strategies.cluster.cluster_state import (
     ClusterState,
@@ -18,7 +18,6 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.state_store import BrokerState, StateStore
-from strategies.fold.averages_of_moved_bundles import hand_over, take_table
 from strategies.fold.foreign_moves import Listing, learn_list
 
 

@@ -1,7 +1,12 @@
 """Collects the meanings of reason codes from the rules that give them."""
 
 from strategies.cluster import budget, quota
-from strategies.filters import anti_affinity, broker_filters, isolation, pipeline
+from strategies.filters import (
+    anti_affinity,
+    broker_filters,
+    filter_order_and_settings,
+    isolation,
+)
 from strategies.fold import rule_errors
 from strategies.placement import contract, destination_answers, destinations
 from strategies.placement.registry import PLACERS
@@ -14,7 +19,7 @@ from strategies.splitting import when_extensible, when_modular
 #: The modules with reason codes that belong to no single strategy or placement.
 RULES = (
     *(budget, quota),
-    *(anti_affinity, broker_filters, isolation, pipeline),
+    *(anti_affinity, broker_filters, isolation, filter_order_and_settings),
     *(rule_errors, destination_answers, contract, destinations),
     *(clearance, drain_step, compared_resources, round, screening, yielding),
     *(candidates, reason_texts, relief, when_extensible, when_modular),

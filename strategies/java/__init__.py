@@ -1,3 +1,3 @@
-"""Equivalents of Java behaviour: hash order, regular expressions, and the Pulsar versions whose
-rules differ.
+"""Equivalents of Java behaviour: hash order, regular expressions, the modes that keep or repair it,
+and the Pulsar versions whose rules differ.
 """

@@ -1,5 +1,5 @@
-"""The interface and the description of a placement, and the levels of candidates that repaired
-placements compare.
+"""The interface and the description of a placement, the rules by which destinations are named, and
+the levels of candidates that repaired placements compare.
 
 A level is a fraction (1.0 = 100 %): the usage of a broker, plus the effect of moves of the round
 that its figures do not show yet.
@@ -17,11 +17,12 @@ import numpy as np
 from strategies.bundles import RATE_IN, RATE_OUT
 from strategies.cluster.model import BrokerLoad, Evidence
 from strategies.cluster.strategy_memory import Memory
+from strategies.filters.filter_order_and_settings import Filters
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import CHECK_COLLECTOR, Meaning
-from strategies.settings import Mode
+from strategies.settings import DestinationSettings, Mode, Weights
 
 #: The reason codes of this module.
 MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)
@@ -185,6 +186,24 @@ class PlacementStrategy:
         if mode == "fixed":
             return self.fixed(settings)
         return self.parity_in.get(release, self.parity)(settings)
+
+
+@dataclass(frozen=True)
+class DestinationRules:
+    """Rules that name destinations. `placer`: None if Pulsar places bundles that leave without a
+    destination.
+
+    `balances_usage`: the shedding rule balances usage, so a move must not just shift the peak; a
+    rule that balances traffic may do so. `drain_placer`: of bundles that leave draining brokers;
+    None leaves them to Pulsar.
+    """
+
+    placer: Placer | None
+    filters: Filters
+    settings: DestinationSettings
+    weights: Weights
+    balances_usage: bool = True
+    drain_placer: Placer | None = None
 
 
 def seed_of(cluster: str, round_: int, bundle: str) -> str:

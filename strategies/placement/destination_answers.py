@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from strategies.bundles import namespace_of
 from strategies.cluster.model import Decision, Skip
-from strategies.filters.facts import Allowed
+from strategies.filters.filter_input_and_result import Allowed
 from strategies.placement.contract import Placement
 from strategies.reason_codes import CHECK_FILTERS, Meaning, Refusal
 

@@ -15,13 +15,19 @@ from types import MappingProxyType
 from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.filters.broker_filters import EvenDistribution
-from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
+from strategies.filters.filter_input_and_result import (
+    Allowed,
+    FilteredBundle,
+    FilterFacts,
+    remaining,
+)
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.placement.contract import (
     UNKNOWN,
     Averages,
     Candidate,
+    DestinationRules,
     OpensRounds,
     Placement,
     Placer,
@@ -36,7 +42,6 @@ from strategies.placement.destination_answers import (
     nowhere_at_all,
     skip,
 )
-from strategies.placement.destination_rules import DestinationRules
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning, Refusal, Refusals
 from strategies.settings import Mode

@@ -5,7 +5,8 @@ the strategy has none. A new placement is a module beside this file and one line
 from importlib import import_module
 
 from strategies.cluster.strategy_memory import Memory
-from strategies.java.pulsar_releases import RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.java.fixed_and_parity import MODE_RULES
+from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS, RELEASES, PulsarRelease
 from strategies.placement.contract import (
     Placement,
     PlacementStrategy,
@@ -18,7 +19,7 @@ from strategies.placement.contract import (
     without_figures,
 )
 from strategies.registry import Registry
-from strategies.settings import MODE_RULES, Mode
+from strategies.settings import Mode
 
 #: The modules of the placements, in the order of lists and tables. Its name is the placement's, and
 #: it has the `ENTRY`.

@@ -12,7 +12,7 @@ from functools import partial
 
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.describe import age
+from strategies.figures.counts_and_ages import age
 from strategies.roll.roll_state import (
     IN_WORK,
     EndProcess,

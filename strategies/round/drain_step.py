@@ -17,16 +17,16 @@ from strategies.cluster.cluster_state import InFlight, Order
 from strategies.cluster.intent_state import DRAIN, Intents
 from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import expected_pause_ms
-from strategies.cluster.rule_settings import DrainSettings
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.estimate import share_of_traffic
+from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.destination_answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Refusal
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.screening import Screening, moves_on_the_way, view_of
-from strategies.settings import MODE_RULES
+from strategies.settings import DrainSettings
 
 #: Code of bundles that wait until others have arrived, or for a later round.
 WAITS = "waits-for-drain"

@@ -8,23 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from hashlib import blake2b
-from typing import Literal
 
 from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import Gained
 from strategies.cluster.intent_state import statuses
 from strategies.cluster.model import (
-    LARGEST_TIME,
     ClusterView,
-    Command,
     Decision,
     Round,
-    Scalar,
     Skip,
 )
 from strategies.cluster.round_figures import RoundState
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
@@ -32,11 +26,17 @@ from strategies.patterns_and_windows import is_open
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
+from strategies.round.commands_and_record import (
+    DecidedAction,
+    bounded,
+    empty_record,
+    number_command,
+)
 from strategies.round.compared_resources import adapt_memory, waiting_skip
 from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
 from strategies.round.round_input import RoundInput, RoundResult, Rules
-from strategies.round.round_record import bounded, empty_record
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.round.screening import Screening, moves_on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
@@ -139,14 +139,14 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         *map(_move, drained.values()),
         *map(_move, leaving.kept.values()),
         *(
-            _Order("split", decision, algorithm=rules.splitting.algorithm)
+            DecidedAction("split", decision, algorithm=rules.splitting.algorithm)
             for decision in splits.decisions
         ),
     ]
     yields = round_input.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(assessment, round_input, orders, bundles_in, rules, usage=usage)
-    commands = tuple(_number_command(order, estimate, round_input, rules) for order in orders)
+    commands = tuple(number_command(order, estimate, round_input, rules) for order in orders)
     intents = update_intents(round_input, assessment.screening, assessment.drains, rules)
     record = replace(
         empty_record(round_input, rules),
@@ -208,25 +208,15 @@ def _skips(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """A decision, the action of its command, and the arguments of that action."""
-
-    action: Literal["unload", "transfer", "split", "throttle"]
-    decision: Decision
-    algorithm: str | None = None
-    limits: Mapping[str, Scalar] | None = None
-
-
 def _advice(
     assessment: Assessment,
     round_input: RoundInput,
-    orders: Sequence[_Order],
+    orders: Sequence[DecidedAction],
     bundles_in: Callable[[str], int],
     rules: Rules,
     *,
     usage: Mapping[str, float],
-) -> list[_Order]:
+) -> list[DecidedAction]:
     """Returns the dispatch limits that the round advises."""
     busy = {order.decision.source for order in orders} | {
         move.source for move in round_input.under_way.values()
@@ -239,14 +229,14 @@ def _advice(
         {*round_input.state.advised, *(order.decision.bundle for order in orders)},
     )
     return [
-        _Order("throttle", advice.decision, limits=advice.limits)
+        DecidedAction("throttle", advice.decision, limits=advice.limits)
         for advice in due_advice(assessment.view, usage, options, rules.throttling)
     ]
 
 
 def _derive_state(
     assessment: Assessment,
-    orders: Sequence[_Order],
+    orders: Sequence[DecidedAction],
     usage: Mapping[str, float],
     refused: Sequence[Skip],
     meanings: Meanings,
@@ -264,8 +254,8 @@ def _derive_state(
     return state_of(facts)
 
 
-def _move(decision: Decision) -> _Order:
-    return _Order("unload" if decision.destination is None else "transfer", decision)
+def _move(decision: Decision) -> DecidedAction:
+    return DecidedAction("unload" if decision.destination is None else "transfer", decision)
 
 
 def _bundle_counter(view: ClusterView) -> Callable[[str], int]:
@@ -328,40 +318,3 @@ def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int
         bundles_in,
         closed,
     )
-
-
-def _number_command(
-    order: _Order, estimate: Estimate, round_input: RoundInput, rules: Rules
-) -> Command:
-    decision, epoch = order.decision, rules.round.epoch
-    moves = order.action in ("unload", "transfer")
-    return Command(
-        id=command_id(
-            round_input.cluster, epoch, round_input.number, order.action, decision.bundle
-        ),
-        cluster=round_input.cluster,
-        round=round_input.number,
-        epoch=epoch,
-        action=order.action,
-        bundle=decision.bundle,
-        source=decision.source,
-        destination=decision.destination,
-        strategy=f"{rules.strategy}/{rules.mode}",
-        code=decision.code,
-        text=decision.text,
-        evidence=decision.evidence,
-        expected=estimate.apply(decision) if moves else estimate.stays(decision),
-        issued_at_ms=round_input.now_ms,
-        expires_at_ms=min(round_input.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
-        algorithm=order.algorithm,
-        limits=order.limits,
-    )
-
-
-def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
-    """Returns 32 hex digits that depend on the content only, so that every publication of a command
-    has the same id.
-    """
-    return blake2b(
-        "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16
-    ).hexdigest()

@@ -1,23 +1,30 @@
-"""Input, rules and result of a round."""
+"""Input, rules and result of a round, and the digest of the input."""
 
+import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Literal
+
+import numpy as np
 
 from strategies.cluster.budget import Spent
 from strategies.cluster.cluster_state import ClusterState, InFlight
+from strategies.cluster.cool_downs import of_all_moves
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.model import Command, Owned, Round
-from strategies.cluster.rule_settings import DrainSettings, LimitSettings, RivalSettings
+from strategies.cluster.packed_records import figures_to_list
+from strategies.cluster.rival_state import values_for_digest
 from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
+from strategies.java.fixed_and_parity import ModeRules
 from strategies.patterns_and_windows import Window
-from strategies.placement.destination_rules import DestinationRules
+from strategies.placement.contract import DestinationRules
 from strategies.reason_codes import Meanings
-from strategies.round.compared_resources import Capacities
-from strategies.settings import Mode, ModeRules, RoundSettings
+from strategies.round.broker_capacities import Capacities
+from strategies.settings import DrainSettings, LimitSettings, Mode, RivalSettings, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.bundle_limits import SplitSettings
 
@@ -118,3 +125,44 @@ class RoundResult:
     intents: Intents = NO_INTENTS
     #: False if a rule raised an error, or if records were over the quota.
     is_decided: bool = True
+
+
+def digest_of(round_input: RoundInput, cool_down_ms: int) -> str:
+    """Returns the digest of the whole input of the round: rounds with the same digest had the same
+    input.
+    """
+    brokers = [
+        (state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms)
+        for state in round_input.brokers
+    ]
+    flights = {
+        bundle: (move.source, move.destination, move.load, move.left)
+        for bundle, move in round_input.under_way.items()
+    }
+    spent = [(entry.ts, entry.bundles, entry.throughput) for entry in round_input.state.spent]
+    inputs: list[object] = [
+        round_input.now_ms,
+        brokers,
+        of_all_moves(round_input.state, round_input.now_ms, cool_down_ms),
+        flights,
+        round_input.state.policies,
+        spent,
+        dict(round_input.state.advised),
+    ]
+    intents = replace(round_input.state.intents, early=())
+    if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
+        inputs.append(
+            [asdict(intents), {name: note.bundles for name, note in round_input.owned.items()}]
+        )
+    if round_input.state.rivals.moves:
+        inputs.append(values_for_digest(round_input.state.rivals))
+    # Only the pace of drains uses the pauses.
+    if round_input.state.intents.drains and round_input.state.pauses:
+        inputs.append(round_input.state.pauses)
+    seen = json.dumps(inputs, ensure_ascii=False)
+    # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
+    # decisions.
+    figures = np.array(
+        [figures_to_list(state.figures) for state in round_input.brokers], dtype="<f8"
+    )
+    return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()

@@ -12,9 +12,9 @@ from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles import BundleLoads, no_bundles
 from strategies.cluster.cluster_state import COLLECTOR, EXECUTOR, Departed, InFlight, tolerance_of
 from strategies.cluster.cool_downs import bundles_at_rest, of_all_moves
-from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Skip
+from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.cluster.state_store import BrokerState
-from strategies.figures.estimate import burdened
+from strategies.figures.estimate import count_moves_as_done
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.patterns_and_windows import matcher, of_namespaces
@@ -252,7 +252,7 @@ def view_of(
     """
     moves = {**round_input.under_way, **leaving}
     in_flight = moves if rules.by_mode.counts_moves else {}
-    figures = _count_moves_as_done({state.broker: state.figures for state in live}, in_flight)
+    figures = count_moves_as_done({state.broker: state.figures for state in live}, in_flight)
     estimated = {move.destination for move in in_flight.values()}
     estimated |= {move.source for move in in_flight.values() if not move.left}
     brokers = tuple(
@@ -334,22 +334,3 @@ def _read_table(round_input: RoundInput, broker: str) -> BundleLoads:
 def _count_bundles(round_input: RoundInput, broker: str, namespace: str) -> int:
     table = round_input.read_table(broker)
     return 0 if table is None else bundles_of(table, namespace)
-
-
-def _count_moves_as_done(
-    figures: dict[str, Figures], in_flight: Mapping[str, InFlight]
-) -> dict[str, Figures]:
-    """Counts every commanded move that no report shows yet as done in the figures, because two
-    rounds that act on one imbalance would unload too much.
-    """
-    result = dict(figures)
-    # By name, because the order in which outcomes arrived must not change the last bits.
-    for _, move in sorted(in_flight.items()):
-        source = figures.get(move.source)
-        if source is None:
-            continue
-        if not move.left:
-            result[move.source] = burdened(result[move.source], source, -move.load)
-        if move.destination in result:
-            result[move.destination] = burdened(result[move.destination], source, move.load)
-    return result

@@ -11,7 +11,7 @@ from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.strategy_memory import Memory
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 from strategies.reason_codes import Meaning
 from strategies.settings import Mode, RoundSettings, Weights
 

@@ -5,13 +5,14 @@ Source of the rule: the checks at the start of `BundleSplitterTask` and
 at its limit stays whole. A bundle of fewer than two topics is never split.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 
 from strategies.bundles import Floats, Ints
-from strategies.cluster.model import MIB, Evidence
+from strategies.cluster.model import MIB, BrokerLoad, Evidence
 from strategies.settings import Setting
 
 Algorithm = Literal[
@@ -174,6 +175,30 @@ def reasons(sizes: Sizes, settings: SplitSettings, bandwidth: int) -> Ints:
     )
     found = np.select(above, range(len(REASONS)), default=-1)
     return np.where(sizes.topics < 2, -1, found).astype(np.int64)
+
+
+def maybe_hot(
+    brokers: Sequence[BrokerLoad], settings: SplitSettings, bandwidth: int
+) -> list[BrokerLoad]:
+    """Brokers that may have a hot bundle: some maximum of the table summary is above a limit, or
+    there is no summary.
+    """
+    known = [broker.summary for broker in brokers if broker.summary is not None]
+    rows = np.array(
+        [(one.most_topics, one.most_sessions) for one in known], dtype=np.int64
+    ).reshape(-1, 2)
+    traffic = np.array(
+        [(one.most_rate, one.most_throughput) for one in known], dtype=np.float64
+    ).reshape(-1, 2)
+    above = iter(
+        (
+            reasons(
+                Sizes(rows[:, 0], rows[:, 1], traffic[:, 0], traffic[:, 1]), settings, bandwidth
+            )
+            >= 0
+        ).tolist()
+    )
+    return [broker for broker in brokers if broker.summary is None or next(above)]
 
 
 def excess(sizes: Sizes, settings: SplitSettings) -> Floats:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from strategies.bundles import parse_bundle
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
-from strategies.filters.pipeline import LoadManager
+from strategies.filters.filter_order_and_settings import LoadManager
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from strategies.splitting.bundle_limits import SplitSettings

@@ -22,6 +22,7 @@ from strategies.splitting.bundle_limits import (
     bandwidth_limit,
     excess,
     java_bandwidth_limit,
+    maybe_hot,
     reason_text,
     reasons,
 )
@@ -151,32 +152,8 @@ def _hot_bundles(
     brokers: Sequence[BrokerLoad], settings: SplitSettings, bandwidth: int
 ) -> Iterator[_Hot]:
     """The bundles above a limit, in the order of the brokers. `bandwidth`: the limit in bytes/s."""
-    for broker in _maybe_hot(brokers, settings, bandwidth):
+    for broker in maybe_hot(brokers, settings, bandwidth):
         yield from _hot(broker, settings, bandwidth)
-
-
-def _maybe_hot(
-    brokers: Sequence[BrokerLoad], settings: SplitSettings, bandwidth: int
-) -> list[BrokerLoad]:
-    """Brokers that may have a hot bundle: some maximum of the table summary is above a limit, or
-    there is no summary.
-    """
-    known = [broker.summary for broker in brokers if broker.summary is not None]
-    rows = np.array(
-        [(one.most_topics, one.most_sessions) for one in known], dtype=np.int64
-    ).reshape(-1, 2)
-    traffic = np.array(
-        [(one.most_rate, one.most_throughput) for one in known], dtype=np.float64
-    ).reshape(-1, 2)
-    above = iter(
-        (
-            reasons(
-                Sizes(rows[:, 0], rows[:, 1], traffic[:, 0], traffic[:, 1]), settings, bandwidth
-            )
-            >= 0
-        ).tolist()
-    )
-    return [broker for broker in brokers if broker.summary is None or next(above)]
 
 
 def _hot(broker: BrokerLoad, settings: SplitSettings, bandwidth: int) -> Iterator[_Hot]:

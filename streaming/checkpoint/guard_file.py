@@ -17,7 +17,7 @@ from sinks.durable_files import write_durably
 from sinks.topics.pulsar.partition import MessageId
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings, placement_of
-from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
+from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES
 from streaming.settings import JobSettings
 from streaming.state.rows import STATE_VERSION
 

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import MapState
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
-from strategies.fold.time_jumps import is_forgotten
+from strategies.fold.time_jumps_and_forgetting import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
 from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
 from streaming.settings import JobSettings, local_path

@@ -1,8 +1,9 @@
 """Decides when the rows of clusters that vanished leave the state. Imports no Spark.
 
-A cluster's own time decides what is forgotten (`strategies.fold.time_jumps`), at the first
-record after the gap. Its rows leave before that, in a micro-batch with records of other clusters,
-and no byte differs as long as no record within the gap comes later. Three things together say so:
+A cluster's own time decides what is forgotten (`strategies.fold.time_jumps_and_forgetting`), at the
+first record after the gap. Its rows leave before that, in a micro-batch with records of other
+clusters, and no byte differs as long as no record within the gap comes later. Three things together
+say so:
 
 - *A line*: a time that is the setting's days and a margin ago, by the shard's newest record and by
   the clock of this machine, whichever is earlier. Clusters without a newer record may go. So
@@ -15,7 +16,7 @@ and no byte differs as long as no record within the gap comes later. Three thing
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from strategies.fold.time_jumps import DAY_MS
+from strategies.fold.time_jumps_and_forgetting import DAY_MS
 
 #: Two micro-batches further apart than this count as so far apart: in between, the job may have
 #: been stopped.

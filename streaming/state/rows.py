@@ -19,7 +19,7 @@ import msgspec
 import zstandard
 
 from strategies.cluster.cluster_state import ClusterState
-from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.packed_records import EarlyRecord
 from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
 from streaming.state.forget_clusters import Watch

@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
-from strategies.fold.time_jumps import can_be_forgotten, forget
+from strategies.fold.time_jumps_and_forgetting import can_be_forgotten, forget
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.forget_clusters import ForgetPolicy, Watch, watched
 from streaming.state.rows import (

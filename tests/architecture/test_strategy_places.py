@@ -23,7 +23,7 @@ PULSARS = (
     "pulsar_rebalancer/settings/broker_conf/keys.py",
     "pulsar_rebalancer/settings/broker_conf/service_configuration.py",
     "pulsar_rebalancer/settings/broker_conf/upgrade.py",
-    "strategies/java/pulsar_releases.py",
+    "strategies/java/pulsar_versions_and_defaults.py",
 )
 #: The same word for something else.
 HOMONYMS = {

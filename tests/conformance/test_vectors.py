@@ -8,7 +8,7 @@ import pytest
 
 from pulsar_rebalancer.lab.conformance.suites import SUITES, compare
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 
 OWN = Path(__file__).parents[1] / "data" / "vectors"
 SHARED = Path(__file__).parents[2].parent / "shared" / "vectors"

@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_lowercase
 
-from pulsar_rebalancer.decisions.round_texts import sentences
+from pulsar_rebalancer.decisions.round_texts import describe_intent, describe_skip, sentences
 from pulsar_rebalancer.lab.replay.decisions import describe_command, describe_round
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.closed_loop import (
@@ -53,9 +53,9 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.settings.merge_sources import load
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies
-from strategies.figures.describe import counted, describe_intent, describe_skip
+from strategies.figures.counts_and_ages import counted
 from strategies.fold.engine import EngineSettings
-from strategies.round.round_record import proof_of
+from strategies.round.commands_and_record import proof_of
 from tests.modelled import carry, steady_cluster
 
 RULER = "----"

@@ -36,9 +36,8 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.topic_settings import Connections
 from sinks.wire.record_origin import Position
 from sinks.wire.signing_keys import SigningKey, SigningSettings
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
-from strategies.settings import RoundSettings
+from strategies.settings import LimitSettings, RoundSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings

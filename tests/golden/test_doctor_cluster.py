@@ -17,7 +17,7 @@ from pulsar_rebalancer.doctor.running_release import check_release
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.fold.engine import EngineSettings
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import guard_of
 from streaming.settings import JobSettings

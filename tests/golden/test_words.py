@@ -10,10 +10,10 @@ from pulsar_rebalancer.decisions.round_texts import (
 )
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.filters.isolation import unmatched
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.round.round_record import Proof
+from strategies.round.commands_and_record import Proof
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 from tests.golden.told import assert_told
 from tests.world.placement import policies, policy

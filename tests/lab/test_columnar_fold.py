@@ -23,11 +23,11 @@ from sinks.recordings.recorder import converted
 from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import event_row
 from sinks.wire.record_origin import DEFAULT_LIMITS, OutputRow, Position
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.round.compared_resources import CapacitySettings
+from strategies.round.broker_capacities import CapacitySettings
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings

@@ -21,7 +21,7 @@ from pulsar_rebalancer.lab.report.verdict import ReportVerdict, judge_runs
 from pulsar_rebalancer.lab.simulation.timeline import Kind, Membership, Move, Timeline
 from strategies.cluster.model import Expected, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.round.round_record import Proof
+from strategies.round.commands_and_record import Proof
 from tests.world import timelines
 from tests.world.timelines import A, B
 

@@ -14,10 +14,9 @@ from benchmarks.uncertified import UNCERTIFIED
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.cluster import model
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.settings import RoundSettings
+from strategies.settings import LimitSettings, RoundSettings
 from strategies.shedding.steady.settings import SteadySettings
 from tests.world.telemetry import T0, bundle
 

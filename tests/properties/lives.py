@@ -12,10 +12,9 @@ import numpy as np
 from sinks.wire.record_origin import Position, pack_origin
 from strategies.cluster import model
 from strategies.cluster.intent_contract import Intent, IntentAction
-from strategies.cluster.rule_settings import DrainSettings
 from strategies.cluster.state_store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.settings import RoundSettings
+from strategies.settings import DrainSettings, RoundSettings
 from tests.properties.legal import EAGER, MODES
 from tests.world.intents import id_of
 from tests.world.telemetry import T0, bundle

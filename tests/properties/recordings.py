@@ -13,10 +13,9 @@ import numpy as np
 
 from sinks.recordings.columnar import ColumnarRecording
 from strategies.cluster import model
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.fold.engine import EngineSettings
-from strategies.settings import RoundSettings, Weights
+from strategies.settings import LimitSettings, RoundSettings, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.threshold.settings import ThresholdSettings

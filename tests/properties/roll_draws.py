@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from benchmarks.uncertified import UNCERTIFIED
-from strategies.cluster.rule_settings import DrainSettings, LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.roll.roll_state import RollRules
+from strategies.settings import DrainSettings, LimitSettings
 from tests.properties.legal import EAGER, MODES
 from tests.world.telemetry import T0
 

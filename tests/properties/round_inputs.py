@@ -14,14 +14,13 @@ from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
 from strategies.cluster.cluster_state import ClusterState, Gained, InFlight
 from strategies.cluster.model import BundleStats, ClusterView, Command
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import Memory
-from strategies.filters.pipeline import FilterSettings, LoadManager
+from strategies.filters.filter_order_and_settings import FilterSettings, LoadManager
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round
 from strategies.round.round_input import RoundInput, RoundResult
-from strategies.settings import Mode
+from strategies.settings import LimitSettings, Mode
 from strategies.shedding.contract import Shedder
 from strategies.splitting.bundle_limits import SplitSettings
 from tests.properties.legal import (

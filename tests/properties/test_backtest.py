@@ -19,10 +19,10 @@ from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.wire.encoding import encode_command, encode_round
 from strategies.cluster.model import Command, Rejection, Round, Skip
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds

@@ -25,7 +25,7 @@ from strategies.bundles import (
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Command, Event, Outcome, OutcomeReport
-from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import learn_outcome

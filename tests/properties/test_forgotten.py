@@ -14,7 +14,7 @@ from strategies.cluster import model
 from strategies.cluster.model import Event, TelemetryRecord
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.time_jumps import DAY_MS, can_be_forgotten
+from strategies.fold.time_jumps_and_forgetting import DAY_MS, can_be_forgotten
 from streaming.state.store import StoreCache
 from tests.properties.costly import costly
 from tests.properties.legal import seeds

@@ -14,14 +14,19 @@ from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster import model
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usage
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
 from strategies.java.regex import JavaPattern
-from strategies.placement.contract import Averages, Candidate, OpensRounds, Request
-from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.placement.contract import (
+    Averages,
+    Candidate,
+    DestinationRules,
+    OpensRounds,
+    Request,
+)
 from strategies.placement.destinations import Destinations
 from strategies.placement.registry import PLACERS, placer
-from strategies.settings import Mode
+from strategies.settings import DestinationSettings, Mode
 from tests.properties.legal import (
     BROKERS,
     FIGURES,

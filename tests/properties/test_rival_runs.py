@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.chaos_rounds import chaos
-from strategies.cluster.rule_settings import RivalSettings
 from strategies.fold.engine import EngineSettings
+from strategies.settings import RivalSettings
 from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds

@@ -15,13 +15,12 @@ from sinks.wire.output_rows import event_row
 from strategies.bundles import namespace_of
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.model import Command
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import rules_of
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.reason_codes import STATES
 from strategies.round.round import assess_cluster
 from strategies.round.round_input import RoundInput, RoundResult
-from strategies.settings import Mode
+from strategies.settings import LimitSettings, Mode
 from strategies.shedding.registry import SHEDDERS
 from tests.properties.legal import NOW_MS, any_strategy, modes, seeds
 from tests.properties.round_inputs import CLOSED, Case, a_case, inputs, turned

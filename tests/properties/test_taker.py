@@ -12,13 +12,13 @@ from hypothesis import given
 
 from strategies.averages.bundle_averages import bundles_of, first_history
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView
-from strategies.filters.facts import FilteredBundle, FilterFacts
-from strategies.filters.pipeline import Filters
-from strategies.placement.contract import UNKNOWN
-from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.filters.filter_input_and_result import FilteredBundle, FilterFacts
+from strategies.filters.filter_order_and_settings import Filters
+from strategies.placement.contract import UNKNOWN, DestinationRules
 from strategies.placement.destinations import Destinations
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
+from strategies.settings import DestinationSettings
 from tests.properties.legal import NAMESPACES, WEIGHTS
 from tests.properties.test_placement import Story, answers, stories
 

@@ -39,11 +39,11 @@ from strategies.cluster.model import (
     Round,
     TelemetryRecord,
 )
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
 from strategies.fold.warm_window import MOST_SAMPLES, samples_until_faded, warm_window_ms
+from strategies.settings import LimitSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import StrategyMemory
 from strategies.shedding.overload.settings import OverloadSettings

@@ -8,7 +8,7 @@ import pytest
 
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS, looks_like_ours
 from pulsar_rebalancer.settings.broker_conf.service_configuration import KEYS_OF
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from tools.servers.jvm import Program
 from tools.servers.pulsar_cluster import PULSAR, PULSAR_50
 

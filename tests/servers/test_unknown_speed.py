@@ -21,7 +21,7 @@ from sinks.wire.record_origin import Position
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings
-from strategies.round.compared_resources import CapacitySettings
+from strategies.round.broker_capacities import CapacitySettings
 from tools.servers.pulsar_cluster import Manager
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 

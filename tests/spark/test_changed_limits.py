@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from sinks.wire.codec import decode
 from sinks.wire.output_rows import event_row
 from sinks.wire.record_origin import OutputRow, Position, pack_origin
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
+from strategies.settings import LimitSettings
 from tests.replayed import Published
 from tests.spark.workshop import Workshop, eager, in_epoch
 from tools.processes.real_job import recording

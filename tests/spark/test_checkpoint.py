@@ -14,11 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.fold.engine import EngineSettings
-from strategies.settings import RoundSettings
+from strategies.settings import LimitSettings, RoundSettings
 from strategies.shedding.registry import SHEDDERS
 from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.guard_file import GUARD, Guard, guard_of, read_guard

@@ -27,7 +27,7 @@ from sinks.wire.record_origin import (
 from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
-from strategies.cluster.packing import pack_record
+from strategies.cluster.packed_records import pack_record
 from streaming.decode_rows import PackedRecord, Unread, pack_records, packer, reading, unpacking
 from streaming.processor import by_cluster
 from streaming.state.shards import shard_of

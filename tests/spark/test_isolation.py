@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from strategies.cluster.rule_settings import BulkheadSettings
+from strategies.settings import BulkheadSettings
 from tests.replayed import Published
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, uneven
 from tests.telemetry_lines import line, load_report

@@ -13,7 +13,7 @@ from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memo
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import Engine, EngineSettings, rules_of
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from strategies.placement.avg import AvgPlacementSettings, ParityAvgPlacement50
 from strategies.placement.contract import Placement
 from strategies.placement.destinations import Destinations

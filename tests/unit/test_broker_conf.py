@@ -20,7 +20,7 @@ from pulsar_rebalancer.settings.setting_paths import all_leaves
 from pulsar_rebalancer.settings.value_sources import Assignment
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings, placement_of
-from strategies.java.pulsar_releases import RELEASE_DEFAULTS, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 from tests.unit.command_line import Answer, rebalancer
 

@@ -3,8 +3,8 @@
 import pytest
 
 from scripts.chaos_rounds import chaos
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
+from strategies.settings import LimitSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 

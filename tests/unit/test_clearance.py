@@ -8,16 +8,16 @@ import pytest
 from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import Gained
 from strategies.cluster.model import Decision
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.placement.destination_rules import DestinationRules, DestinationSettings
+from strategies.java.fixed_and_parity import MODE_RULES
+from strategies.placement.contract import DestinationRules
 from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer
 from strategies.reason_codes import Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
-from strategies.settings import MODE_RULES, Mode
+from strategies.settings import DestinationSettings, LimitSettings, Mode
 from strategies.shedding.contract import Shedding
 from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
 from tests.world.placement import policies

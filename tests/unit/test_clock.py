@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.cluster.cluster_state import Clock
-from strategies.cluster.packing import EarlyRecord
+from strategies.cluster.packed_records import EarlyRecord
+from strategies.fold.first_records_of_log import corrected_time, may_close_first_round
 from strategies.fold.producer_votes import ClockVerdict, judge_clock
-from strategies.fold.start_fold import corrected_time, may_close_first_round
 
 JUMP, RECOVERY = 300_000, 900_000
 

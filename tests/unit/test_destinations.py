@@ -8,17 +8,16 @@ import pytest
 
 from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.cluster.strategy_memory import ClusterMemory, Memory
-from strategies.filters.facts import Allowed
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.filter_input_and_result import Allowed
+from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.placement.contract import UNKNOWN
+from strategies.placement.contract import UNKNOWN, DestinationRules
 from strategies.placement.destination_answers import nowhere_at_all
-from strategies.placement.destination_rules import DestinationRules, DestinationSettings
 from strategies.placement.destinations import Destinations
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.reason_codes import Refusal
-from strategies.settings import Mode
+from strategies.settings import DestinationSettings, Mode
 from tests.world.brokers import WEIGHTS, Load, broker, bundles, loads, ns, view
 from tests.world.placement import policies
 

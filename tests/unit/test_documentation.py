@@ -11,7 +11,7 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import BrokerRate
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from strategies.cluster.model import Figures, Resource
 from strategies.figures.usage import weighted_usage
-from strategies.java.pulsar_releases import PulsarVersion
+from strategies.java.pulsar_versions_and_defaults import PulsarVersion
 from strategies.placement.registry import placer
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import AvgSettings

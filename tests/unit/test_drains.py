@@ -7,9 +7,8 @@ import pytest
 
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import OutcomeStatus, Round
-from strategies.cluster.rule_settings import DrainSettings, LimitSettings
 from strategies.fold.engine import EngineSettings
-from strategies.settings import Mode
+from strategies.settings import DrainSettings, LimitSettings, Mode
 from tests.world.intents import drain, id_of, of_roll, roll
 from tests.world.little_cluster import LittleCluster, applies, spread_out
 

@@ -4,11 +4,10 @@ import pytest
 
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
-from strategies.filters.pipeline import FilterSettings
+from strategies.filters.filter_order_and_settings import FilterSettings
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.settings import Mode
+from strategies.settings import LimitSettings, Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.bundle_limits import SplitSettings
 from tests.unit.test_round_stories import with_topics

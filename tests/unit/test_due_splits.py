@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.model import BrokerLoad, ClusterView
-from strategies.filters.pipeline import LoadManager
+from strategies.filters.filter_order_and_settings import LoadManager
 from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from strategies.splitting.bundle_limits import SplitSettings

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.averages.bundle_averages import MOVING_AT_MOST
 from strategies.cluster.model import Command, Note, Rejection, TelemetryRecord, Tombstone
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.cluster.strategy_memory import NO_MEMORY
-from strategies.fold.averages_of_moved_bundles import MOVING_AT_MOST
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.settings import Mode, RoundSettings
+from strategies.settings import LimitSettings, Mode, RoundSettings
 from tests.world.telemetry import (
     T0,
     bundle,

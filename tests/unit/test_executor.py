@@ -20,7 +20,7 @@ from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, OutcomeReport
 from strategies.cluster.move_cost import NOT_MEASURED
 from strategies.executor.admission import AdmissionRules
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from tests.control_topic import now_ms
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import Fault, answered

@@ -4,9 +4,9 @@ import random
 
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause_ms
-from strategies.cluster.rule_settings import DrainSettings
 from strategies.fold.engine import EngineSettings
 from strategies.fold.outcomes import add_pause
+from strategies.settings import DrainSettings
 from streaming.state.rows import from_bytes, to_bytes
 from tests.unit.test_drains import cluster, draining
 

@@ -15,10 +15,10 @@ from strategies.filters.anti_affinity import (
     may_leave,
     more_crowded,
 )
-from strategies.filters.broker_filters import version_key
-from strategies.filters.facts import FilteredBundle, remaining
+from strategies.filters.filter_input_and_result import FilteredBundle, remaining
 from strategies.filters.isolation import governing, isolated
 from strategies.filters.policies import BrokerFacts, PoliciesView, read_policies
+from strategies.java.pulsar_versions_and_defaults import version_key
 from tests.world.placement import filters, fleet, policies, policy
 
 THREE = ("b1", "b2", "b3")

@@ -6,8 +6,8 @@ from math import inf, nan
 import pytest
 
 from strategies.cluster.budget import HOUR_MS, Budget, Spent, entries_of_last_hour
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.patterns_and_windows import is_open, matcher, of_namespaces, read_windows
+from strategies.settings import LimitSettings
 
 MIB = 1024 * 1024
 NOW = 100 * HOUR_MS

@@ -11,7 +11,7 @@ import pytest
 from strategies.cluster.model import Event, LoadReport, Resource, Round, Skip
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.round.compared_resources import CapacitySettings
+from strategies.round.broker_capacities import CapacitySettings
 from strategies.settings import Weights
 from strategies.shedding.steady.load_history import LoadHistory
 from tests.world.telemetry import bundle, commands, report, sweep

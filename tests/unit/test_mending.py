@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode, decode_round
 from sinks.wire.record_origin import Position
 from strategies.cluster.model import Figures, LoadReport, Policies, Resource, Round, Skip, Tombstone
-from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.errors import WireError
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings

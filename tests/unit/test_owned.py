@@ -10,10 +10,9 @@ from sinks.collector.broker_poll import Report
 from sinks.collector.collector import encode_owned
 from sinks.wire.codec import decode
 from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombstone
-from strategies.cluster.packing import pack_record, unpack_record
-from strategies.cluster.state_store import InMemoryStore, StateStore
+from strategies.cluster.packed_records import pack_record, unpack_record
+from strategies.cluster.state_store import InMemoryStore, StateStore, read_note
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.intents_and_notes import read_note
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark
 from tests.telemetry_lines import bundle, line

@@ -27,7 +27,7 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.move_cost import MoveCost
-from strategies.cluster.packing import EarlyRecord, pack_record, unpack_record
+from strategies.cluster.packed_records import EarlyRecord, pack_record, unpack_record
 from strategies.cluster.strategy_memory import ClusterMemory
 from strategies.errors import StateVersionError
 from strategies.shedding.steady.load_history import Episode, RecentMove

@@ -11,10 +11,10 @@ from strategies.filters.broker_filters import (
     topics_at_limit,
     uneven,
 )
-from strategies.filters.facts import FilteredBundle
+from strategies.filters.filter_input_and_result import FilteredBundle
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import BrokerFacts
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
 from strategies.reason_codes import Refusals

@@ -18,7 +18,7 @@ from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.open_topics import open_publisher
 from sinks.wire.codec import decode
 from strategies.cluster.model import LoadReport, Policies
-from strategies.cluster.packing import pack_record
+from strategies.cluster.packed_records import pack_record
 from strategies.filters.policies import read_policies
 from tests.control_topic import Control, storing
 from tests.pulsar_fake.model import Cluster

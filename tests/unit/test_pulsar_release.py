@@ -20,7 +20,7 @@ from sinks.wire.broker_reports import brokers_in
 from sinks.wire.record_origin import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
-from strategies.java.pulsar_releases import PulsarRelease, read_version, release_of
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease, read_version, release_of
 from streaming.auto_settings import resolve_release, versions_seen
 from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard

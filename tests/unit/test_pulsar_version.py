@@ -12,7 +12,7 @@ from pulsar_rebalancer.settings.check_values import json_schema
 from pulsar_rebalancer.settings.merge_sources import SettingEntry, Settings, load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
 from strategies.fold.engine import Engine, EngineSettings, placement_of, rules_of
-from strategies.java.pulsar_releases import RELEASE_DEFAULTS
+from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS
 from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import SHEDDERS
 

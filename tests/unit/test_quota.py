@@ -10,8 +10,8 @@ from sinks.wire.codec import decode_rejected, decode_round
 from sinks.wire.record_origin import OutputRow, Position
 from strategies.cluster.model import Round
 from strategies.cluster.quota import EMPTY, Bulkhead, OverQuota, UnreadRecord, admit
-from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.fold.engine import EngineSettings
+from strategies.settings import BulkheadSettings
 from tests.telemetry_lines import T0, line, load_report, sweep
 
 SMALL = BulkheadSettings(

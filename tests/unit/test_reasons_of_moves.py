@@ -25,9 +25,8 @@ from pulsar_rebalancer.watch.watch_loop import WatchScreen
 from sinks.wire.encoding import encode_command
 from sinks.wire.operator_records import command_digest
 from strategies.cluster.model import Command, Round
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
-from strategies.settings import Mode, RoundSettings
+from strategies.settings import LimitSettings, Mode, RoundSettings
 from strategies.shedding.registry import SHEDDERS
 
 pytestmark = pytest.mark.heavy

@@ -23,12 +23,12 @@ from sinks.wire.decode_complaints import complaint
 from sinks.wire.names_and_times import check_shape, check_utf8
 from sinks.wire.output_rows import LARGEST_ROUND, encode_fitting
 from strategies.cluster.model import LoadReport, Policies, Skip
-from strategies.cluster.packing import pack_record
+from strategies.cluster.packed_records import pack_record
 from strategies.errors import WireError
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings
-from strategies.round.round_record import bounded
+from strategies.round.commands_and_record import bounded
 from tests.changed_records import changed
 from tests.hostile_records import COSTLY, FAULTS, costly_policies, hostile
 from tests.replayed import replayed

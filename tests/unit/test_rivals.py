@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from strategies.cluster.rival_state import Rivals, Sighting
-from strategies.cluster.rule_settings import DrainSettings, RivalSettings
 from strategies.fold.engine import EngineSettings
 from strategies.fold.foreign_moves import Listing, learn_list
+from strategies.settings import DrainSettings, RivalSettings
 from streaming.state.rows import from_bytes, to_bytes
 from tests.world.intents import drain
 from tests.world.little_cluster import LittleCluster, spread_out

@@ -8,10 +8,9 @@ import pytest
 
 from sinks.wire.codec import decode
 from strategies.cluster.model import Round
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.settings import RoundSettings
+from strategies.settings import LimitSettings, RoundSettings
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "tests" / "data" / "recordings", ROOT.parent / "shared" / "recordings")

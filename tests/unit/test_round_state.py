@@ -7,9 +7,9 @@ import pytest
 
 from sinks.wire.contracts.job_output import StateRecord
 from strategies.cluster.model import Skip
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.reason_codes import STATES, Meaning
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 
 MEANINGS = meanings_of(*SHEDDERS.values())

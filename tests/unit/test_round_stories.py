@@ -12,13 +12,12 @@ from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.codec import decode_command, encode_command
 from strategies.cluster.model import Event, LoadReport, Policies, TelemetryRecord
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.errors import SettingsError
-from strategies.filters.pipeline import FilterSettings
+from strategies.filters.filter_order_and_settings import FilterSettings
 from strategies.fold.engine import Engine, EngineSettings, rules_of
-from strategies.settings import Mode
+from strategies.settings import LimitSettings, Mode
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.splitting.bundle_limits import SplitSettings
 from tests.world.placement import policy

@@ -10,7 +10,7 @@ from pulsar_rebalancer.decisions.round_texts import (
 )
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.round.round_record import Proof
+from strategies.round.commands_and_record import Proof
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import recorded, uneven

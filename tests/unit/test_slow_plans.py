@@ -14,8 +14,8 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from strategies.cluster.model import MIB
-from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
+from strategies.settings import LimitSettings
 from strategies.shedding.steady.last_plan import without_swaps
 from strategies.shedding.steady.load_history import Episode, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove

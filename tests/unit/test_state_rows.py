@@ -14,7 +14,7 @@ from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import BrokerMemory
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings
-from strategies.fold.time_jumps import remains
+from strategies.fold.time_jumps_and_forgetting import remains
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.guard_file import STATE_FORMAT, guard_of
 from streaming.checkpoint_state.reader import (

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.model import BrokerLoad
-from strategies.cluster.round_state import RoundFacts, state_of
 from strategies.cluster.strategy_memory import NO_MEMORY
 from strategies.fold.reason_code_meanings import meanings_of
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.lasting_gaps import GapTest, LoadGap, widest_gap
 from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample

@@ -7,11 +7,10 @@ import pytest
 
 from strategies.cluster.model import Event, Policies, Rejection, TelemetryRecord
 from strategies.cluster.quota import UnreadRecord
-from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.time_jumps import forget, remains
-from strategies.settings import RoundSettings
+from strategies.fold.time_jumps_and_forgetting import forget, remains
+from strategies.settings import BulkheadSettings, RoundSettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.world.intents import drain, id_of
 from tests.world.telemetry import T0, bundle, commands, fold_all, report, rounds, sweep

@@ -16,7 +16,7 @@ from sinks.wire.codec import (
 )
 from sinks.wire.record_origin import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
-from strategies.figures.describe import reported_spread, reported_usage
+from strategies.figures.estimate import reported_spread, reported_usage
 from tests.replayed import replayed
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.world.uneven_log import EAGER

@@ -55,7 +55,7 @@ from strategies.cluster.model import (
     Skip,
 )
 from strategies.cluster.move_cost import MoveCost
-from strategies.cluster.packing import pack_record, unpack_record
+from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.cluster.round_figures import Certificate, Forecast, Spread
 from strategies.errors import ContractError, SettingsError, WireError
 from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome, ApprovedCommand

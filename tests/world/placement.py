@@ -11,8 +11,8 @@ from strategies.bundles import BundleLoads
 from strategies.cluster.model import BrokerLoad, Figures, Resource, Traffic
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usage
-from strategies.filters.facts import FilterFacts
-from strategies.filters.pipeline import Filters, FilterSettings
+from strategies.filters.filter_input_and_result import FilterFacts
+from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import PoliciesView, isolation_policy
 from strategies.placement.contract import UNKNOWN, Averages, Candidate, Placement, Placer, Request
 from strategies.settings import Mode, Weights

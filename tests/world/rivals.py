@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from strategies.cluster.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
 from strategies.cluster.rival_state import ForeignMove
-from strategies.cluster.rule_settings import RivalSettings
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import note_commands
-from strategies.settings import RoundSettings
+from strategies.settings import RivalSettings, RoundSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from tests.control_topic import command as any_command
 from tests.world.telemetry import T0, bundle, report, sweep

@@ -20,8 +20,8 @@ from sinks.secret_file import Secret
 from sinks.wire.signing_keys import SigningKey
 from strategies.bundles import Floats
 from strategies.cluster.model import Outcome
-from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.fold.engine import EngineSettings
+from strategies.settings import BulkheadSettings
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar

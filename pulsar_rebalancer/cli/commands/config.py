@@ -18,7 +18,7 @@ from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from pulsar_rebalancer.settings.check_values import json_schema, shown
 from pulsar_rebalancer.settings.merge_sources import SettingEntry, load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
-from strategies.java.pulsar_releases import RELEASES
+from strategies.java.pulsar_versions_and_defaults import RELEASES
 
 #: Minimum width for the table.
 _WIDE = 100

@@ -46,7 +46,7 @@ from sinks.wire.codec import decode
 from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, LoadReport, Owned, Round
 from strategies.errors import SinkError, WireError
-from strategies.round.round_record import proof_of
+from strategies.round.commands_and_record import proof_of
 
 SourceOption = Annotated[
     str | None,

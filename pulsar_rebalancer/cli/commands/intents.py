@@ -30,7 +30,7 @@ from pulsar_rebalancer.decisions.intents import (
 from sinks.graceful_stop import wall_clock_ms
 from strategies.cluster.intent_contract import ENDED, LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.describe import age
+from strategies.figures.counts_and_ages import age
 
 #: Rounds in a row that do not know a drain any more, after which it has ended.
 _UNKNOWN = 5

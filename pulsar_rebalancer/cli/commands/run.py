@@ -11,7 +11,7 @@ from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.disk_space import file_topics
 from strategies.fold.engine import EngineSettings
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.checkpoint.guard import checkpoint_folder
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.explain.sentences import points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 from pulsar_rebalancer.decisions.plans import Plan
-from pulsar_rebalancer.decisions.round_texts import proves_bound
+from pulsar_rebalancer.decisions.round_texts import describe_intent, proves_bound
 from pulsar_rebalancer.decisions.status import (
     ClusterStatus,
     Pause,
@@ -26,19 +26,11 @@ from sinks.wire.encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
-from strategies.cluster.round_state import reason_of
 from strategies.executor.approvals_and_pauses import DONE
-from strategies.figures.describe import (
-    age,
-    changes,
-    counted,
-    counted_with,
-    describe_intent,
-    expected_spread,
-    first_of,
-    reported_spread,
-)
+from strategies.figures.counts_and_ages import age, counted, counted_with, first_of
+from strategies.figures.estimate import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
+from strategies.round.round_state_and_advice import reason_of
 from strategies.round.screening import TO_MEND
 from strategies.settings import RoundSettings
 

@@ -12,22 +12,13 @@ from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
 )
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.round_texts import sentences
+from pulsar_rebalancer.decisions.round_texts import describe_intent, describe_skip, sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
-from strategies.cluster.round_state import describe_planned_moves
-from strategies.figures.describe import (
-    changes,
-    counted,
-    counted_with,
-    describe_intent,
-    describe_skip,
-    expected_spread,
-    first_of,
-    reported_spread,
-    reported_usage,
-)
+from strategies.figures.counts_and_ages import counted, counted_with, first_of
+from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
 from strategies.placement.destination_answers import BEING_DRAINED
-from strategies.round.round_record import proof_of
+from strategies.round.commands_and_record import proof_of
+from strategies.round.round_state_and_advice import describe_planned_moves
 from strategies.round.screening import ABOUT_POLICIES
 
 #: Maximum number of bundles that a line names; it counts the others.

@@ -11,7 +11,7 @@ from typing import Literal
 from pulsar_rebalancer.decisions.log import DecisionLog
 from strategies.bundles import namespace_of, parse_bundle, topic_hash
 from strategies.errors import RebalancerError
-from strategies.figures.describe import first_of
+from strategies.figures.counts_and_ages import first_of
 
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
 LATEST = "latest"

@@ -17,7 +17,7 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.status import CollectionPass
 from strategies.bundles import Floats
 from strategies.cluster.model import Round, Skip
-from strategies.figures.describe import reported_usage
+from strategies.figures.estimate import reported_usage
 
 #: The parts of a sorted row of usages that a chart shows: highest, 90 %, median, 10 %, lowest.
 SHARES = (1.0, 0.9, 0.5, 0.1, 0.0)

@@ -24,10 +24,11 @@ from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences
 from pulsar_rebalancer.decisions.status import INTERVALS, late_after_ms
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.cluster.round_state import describe_planned_moves
 from strategies.executor.approvals_and_pauses import PauseOrder
-from strategies.figures.describe import counted, expected_spread, reported_spread
-from strategies.round.round_record import proof_of
+from strategies.figures.counts_and_ages import counted
+from strategies.figures.estimate import expected_spread, reported_spread
+from strategies.round.commands_and_record import proof_of
+from strategies.round.round_state_and_advice import describe_planned_moves
 from strategies.settings import RoundSettings
 
 Document = dict[str, Any]

@@ -21,7 +21,7 @@ from sinks.metrics.exposition import code_of
 from sinks.notices.delivery import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from strategies.executor.approvals_and_pauses import ApprovedCommand, plan_id
-from strategies.figures.describe import counted
+from strategies.figures.counts_and_ages import counted
 
 #: The condition of a cluster that no notice is wanted about.
 QUIET = ""

@@ -9,7 +9,7 @@ import typer
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
-from strategies.java.pulsar_releases import RELEASES
+from strategies.java.pulsar_versions_and_defaults import RELEASES
 
 #: Words instead of a scenario: all published cards, compared with the published figures; all
 #: built-in scenarios.

@@ -9,7 +9,7 @@ from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
 from pulsar_rebalancer.lab.report.target import check_target
 from strategies.errors import SettingsError
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 
 
 def upgrade_preview(

@@ -16,7 +16,7 @@ from strategies.bundles import BundleLoads, Floats, Ints
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
 from strategies.cluster.strategy_memory import Memory
 from strategies.errors import SettingsError
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease, defaults_in
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease, defaults_in
 from strategies.placement.contract import Averages
 from strategies.settings import Setting, Weights
 

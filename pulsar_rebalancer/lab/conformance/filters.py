@@ -17,11 +17,11 @@ from strategies.filters.anti_affinity import (
     namespaces_served,
 )
 from strategies.filters.broker_filters import too_many_topics, topics_at_limit, uneven
-from strategies.filters.facts import remaining
+from strategies.filters.filter_input_and_result import remaining
+from strategies.filters.filter_order_and_settings import FilterSettings
 from strategies.filters.isolation import governing, isolated, role_of
-from strategies.filters.pipeline import FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView, isolation_policy
-from strategies.java.pulsar_releases import PulsarRelease, matches_ids
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease, matches_ids
 from strategies.ordered_sum import ordered_sum
 
 Manager = Literal["modular", "extensible"]

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from strategies.bundles import KeyRange, topic_hash
 from strategies.cluster.model import MIB
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
 from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 

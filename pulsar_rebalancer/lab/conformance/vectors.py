@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, TypeVar, cast
 import msgspec
 
 from strategies.errors import SettingsError
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.fold.engine import placement_of
-from strategies.round.round_record import proof_of
+from strategies.round.commands_and_record import proof_of
 
 #: The strategy's goal must be reached for this many rounds without a command before the demo ends
 #: early.

@@ -24,8 +24,8 @@ from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
-from strategies.figures.describe import counted
-from strategies.round.round_record import proof_of
+from strategies.figures.counts_and_ages import counted
+from strategies.round.commands_and_record import proof_of
 
 #: Content of each file and folder of the run.
 _WHAT: Mapping[str, str] = {

@@ -21,7 +21,8 @@ from sinks.wire.encoding import encode_outcome
 from sinks.wire.record_origin import OutputRow, Position, WireLimits
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeReport, Round
 from strategies.errors import SinkError, WireError
-from strategies.figures.describe import counted, counted_with, expected_spread, reported_spread
+from strategies.figures.counts_and_ages import counted, counted_with
+from strategies.figures.estimate import expected_spread, reported_spread
 from strategies.fold.engine import EngineSettings, placement_of
 
 #: Rejected records that are kept: their rows, and what Python needs for each.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.cluster.model import Scalar
 from strategies.fold.engine import placement_of
-from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
+from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES
 
 #: Tables whose settings decide; of `shedding` and `placement` also the tables of what ran. Others
 #: name servers and files, and a report is for anybody.

@@ -22,14 +22,14 @@ from strategies.cluster.model import BrokerLoad
 from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
-from strategies.filters.facts import remaining
+from strategies.filters.filter_input_and_result import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import EngineSettings, placement_of
+from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.placement.contract import Placer, Request, seed_of
 from strategies.placement.ledger import CountedMove, Ledger
 from strategies.placement.registry import placer, pulsars_own
-from strategies.settings import MODE_RULES
 
 #: Maximum number of samples in Pulsar's long-term averages.
 LONG_TERM_SAMPLES = 1000

@@ -35,7 +35,7 @@ from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRe
 from strategies.cluster.state_store import InMemoryStore
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings, placement_of
-from strategies.java.pulsar_releases import matches_ids
+from strategies.java.pulsar_versions_and_defaults import matches_ids
 
 _ANSWER_MS = 100
 #: Kind of a happening → why a broker left, as reports show it.

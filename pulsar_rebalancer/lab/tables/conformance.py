@@ -17,8 +17,8 @@ from pulsar_rebalancer.lab.conformance.suites import (
     compare,
 )
 from pulsar_rebalancer.lab.conformance.vectors import read_cases
-from strategies.figures.describe import counted
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.figures.counts_and_ages import counted
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from strategies.ordered_sum import ordered_sum
 
 

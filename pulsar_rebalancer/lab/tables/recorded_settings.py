@@ -6,7 +6,7 @@ from pathlib import Path
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.lab.recorded_release import recorded_release, release_in
 from pulsar_rebalancer.settings.merge_sources import Settings
-from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
+from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES
 
 
 def in_recorded_release(settings: Settings, recording: Path | str | Iterable[bytes]) -> Settings:

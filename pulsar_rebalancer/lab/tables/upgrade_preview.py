@@ -36,7 +36,7 @@ from pulsar_rebalancer.lab.upgrade_preview.planned_runs import (
 from pulsar_rebalancer.settings.broker_conf.show import upgrade_as_json
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from strategies.errors import SinkError
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 
 #: Maximum number of moves that the terminal lists; JSON and page have all.
 _LISTED = 5

@@ -29,7 +29,7 @@ from pulsar_rebalancer.settings.value_sources import Assignment, from_flags
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SettingsError, SinkError
-from strategies.java.pulsar_releases import PULSAR_VERSION, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, PulsarRelease
 
 _REPORT = KINDS.index("report")
 #: Keys without which neither release moves a bundle.

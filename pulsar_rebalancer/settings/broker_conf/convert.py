@@ -28,7 +28,7 @@ from pulsar_rebalancer.settings.merge_sources import resolved
 from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
 from pulsar_rebalancer.settings.value_sources import Assignment, did_you_mean
 from strategies.errors import SettingsError
-from strategies.java.pulsar_releases import RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 from strategies.placement.registry import PLACERS
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from pulsar_rebalancer.settings.broker_conf.service_configuration import SERVICE_CONFIGURATION
-from strategies.java.pulsar_releases import RELEASE_DEFAULTS, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS, PulsarRelease
 
 Kind = Literal["int", "long", "double", "boolean", "text"]
 Value = int | float | bool | str

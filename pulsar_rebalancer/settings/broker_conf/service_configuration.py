@@ -5,7 +5,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from strategies.java.pulsar_releases import PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 
 _BOTH = """
 acknowledgmentAtBatchIndexLevelEnabled activeConsumerFailoverConsistentHashing

@@ -14,7 +14,12 @@ from pulsar_rebalancer.settings.broker_conf.keys import (
     class_name,
     is_extensible,
 )
-from strategies.java.pulsar_releases import EVENLY, RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import (
+    EVENLY,
+    RELEASE_DEFAULTS,
+    RELEASES,
+    PulsarRelease,
+)
 from strategies.placement.registry import PLACERS, pulsars_own
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from strategies.cluster.model import Evidence, Skip
-from strategies.java.pulsar_releases import Imitated
+from strategies.java.pulsar_versions_and_defaults import Imitated
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
 from strategies.shedding.relief import SheddingReason

@@ -12,7 +12,7 @@ import numpy as np
 
 from strategies.bundles import Floats
 from strategies.cluster.model import Skip
-from strategies.figures.describe import counted
+from strategies.figures.counts_and_ages import counted
 from strategies.shedding.steady.lasting_gaps import LoadGap
 from strategies.shedding.steady.load_history import Episode
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of

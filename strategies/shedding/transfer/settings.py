@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan, nan, sqrt
 from typing import Annotated, Literal
 
-from strategies.java.pulsar_releases import Imitated
+from strategies.java.pulsar_versions_and_defaults import Imitated
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import Setting
 

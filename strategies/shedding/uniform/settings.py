@@ -13,7 +13,7 @@ import numpy as np
 
 from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
-from strategies.java.pulsar_releases import Imitated
+from strategies.java.pulsar_versions_and_defaults import Imitated
 from strategies.settings import Setting
 from strategies.shedding.reason_texts import SHOWN, Metric, setting
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from strategies.java.pulsar_releases import RELEASE_DEFAULTS
+from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS
 from strategies.ordered_sum import ordered_sum
 
 #: The namespace of a scenario that names none.

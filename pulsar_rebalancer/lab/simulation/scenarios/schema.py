@@ -23,7 +23,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
     Wave,
     Whole,
 )
-from strategies.filters.facts import remaining
+from strategies.filters.filter_input_and_result import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
 from strategies.shedding.registry import DEFAULT

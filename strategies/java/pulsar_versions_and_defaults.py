@@ -44,6 +44,13 @@ _LONGEST = 40
 _KNOWN: Mapping[tuple[int, ...], PulsarRelease] = {
     tuple(map(int, release.split("."))): release for release in RELEASES
 }
+_SEMANTIC = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
+)
+
+#: Sorts like the version: three numbers, release after pre-releases, the parts of the pre-release
+#: (numbers before words).
+VersionKey = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 _T = TypeVar("_T")
 #: The broker.conf key that spreads bundles by number.
@@ -179,6 +186,21 @@ def read_version(text: str) -> BrokerVersion | None:
     known = [release for numbers, release in _KNOWN.items() if numbers <= line]
     release = known[-1] if known else RELEASES[0]
     return BrokerVersion((*line, *rest), is_milestone, release, line in _KNOWN)
+
+
+def version_key(version: str) -> VersionKey | None:
+    """A key that sorts versions by semantic versioning (https://semver.org): a pre-release is older
+    than its release, build metadata does not count. None for one that is not semantic.
+    """
+    found = _SEMANTIC.fullmatch(version)
+    if found is None:
+        return None
+    major, minor, patch, early = found.groups()
+    parts = tuple(
+        (not part.isdigit(), int(part) if part.isdigit() else 0, part)
+        for part in (early or "").split(".")
+    )
+    return int(major), int(minor), int(patch), early is None, parts
 
 
 def release_of(versions: Mapping[str, str]) -> ClusterRelease:

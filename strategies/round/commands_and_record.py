@@ -1,22 +1,17 @@
-"""Makes the record of a round: its digest, and the skips that it names."""
+"""Makes the commands of a round, and its record with the skips that it names."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Literal
 
-import numpy as np
-
-from strategies.cluster.cool_downs import of_all_moves
-from strategies.cluster.intent_state import NO_INTENTS, statuses
-from strategies.cluster.model import Round, Skip
-from strategies.cluster.packing import figures_to_list
-from strategies.cluster.rival_state import values_for_digest
+from strategies.cluster.intent_state import statuses
+from strategies.cluster.model import LARGEST_TIME, Command, Decision, Round, Scalar, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.cluster.round_state import RoundFacts, state_of
-from strategies.figures.estimate import spread
-from strategies.round.round_input import RoundInput, RoundResult, Rules
+from strategies.figures.estimate import Estimate, spread
+from strategies.round.round_input import RoundInput, RoundResult, Rules, digest_of
+from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 
 #: Number of skipped bundles that a round names: a fixed number, and one per broker. It counts the
@@ -25,6 +20,54 @@ _NAMED, _NAMED_PER_BROKER = 1_000, 20
 
 #: Maximum characters of a sentence; names of brokers and bundles have at most 512.
 _LONGEST_TEXT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedAction:
+    """A decision, the action of its command, and the arguments of that action."""
+
+    action: Literal["unload", "transfer", "split", "throttle"]
+    decision: Decision
+    algorithm: str | None = None
+    limits: Mapping[str, Scalar] | None = None
+
+
+def number_command(
+    order: DecidedAction, estimate: Estimate, round_input: RoundInput, rules: Rules
+) -> Command:
+    """Returns the command with its id, expiry and expected usage."""
+    decision, epoch = order.decision, rules.round.epoch
+    moves = order.action in ("unload", "transfer")
+    return Command(
+        id=command_id(
+            round_input.cluster, epoch, round_input.number, order.action, decision.bundle
+        ),
+        cluster=round_input.cluster,
+        round=round_input.number,
+        epoch=epoch,
+        action=order.action,
+        bundle=decision.bundle,
+        source=decision.source,
+        destination=decision.destination,
+        strategy=f"{rules.strategy}/{rules.mode}",
+        code=decision.code,
+        text=decision.text,
+        evidence=decision.evidence,
+        expected=estimate.apply(decision) if moves else estimate.stays(decision),
+        issued_at_ms=round_input.now_ms,
+        expires_at_ms=min(round_input.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
+        algorithm=order.algorithm,
+        limits=order.limits,
+    )
+
+
+def command_id(cluster: str, epoch: int, round_: int, action: str, bundle: str) -> str:
+    """Returns 32 hex digits that depend on the content only, so that every publication of a command
+    has the same id.
+    """
+    return blake2b(
+        "\x1f".join((cluster, str(epoch), str(round_), action, bundle)).encode(), digest_size=16
+    ).hexdigest()
 
 
 def empty_record(round_input: RoundInput, rules: Rules) -> Round:
@@ -46,7 +89,7 @@ def empty_record(round_input: RoundInput, rules: Rules) -> Round:
         throughput_spread=nothing,
         commands=(),
         skips=(),
-        digest=_digest(round_input, rules.round.cool_down_ms),
+        digest=digest_of(round_input, rules.round.cool_down_ms),
         version=rules.version,
     )
 
@@ -66,47 +109,6 @@ def set_aside_round(round_input: RoundInput, rules: Rules, code: str, text: str)
     return RoundResult(
         (), record, round_input.memory, {}, intents=round_input.state.intents, is_decided=False
     )
-
-
-def _digest(round_input: RoundInput, cool_down_ms: int) -> str:
-    """Returns the digest of the whole input of the round: rounds with the same digest had the same
-    input.
-    """
-    brokers = [
-        (state.broker, state.bundles_digest, state.sampled_round, state.judged_after_ms)
-        for state in round_input.brokers
-    ]
-    flights = {
-        bundle: (move.source, move.destination, move.load, move.left)
-        for bundle, move in round_input.under_way.items()
-    }
-    spent = [(entry.ts, entry.bundles, entry.throughput) for entry in round_input.state.spent]
-    inputs: list[object] = [
-        round_input.now_ms,
-        brokers,
-        of_all_moves(round_input.state, round_input.now_ms, cool_down_ms),
-        flights,
-        round_input.state.policies,
-        spent,
-        dict(round_input.state.advised),
-    ]
-    intents = replace(round_input.state.intents, early=())
-    if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
-        inputs.append(
-            [asdict(intents), {name: note.bundles for name, note in round_input.owned.items()}]
-        )
-    if round_input.state.rivals.moves:
-        inputs.append(values_for_digest(round_input.state.rivals))
-    # Only the pace of drains uses the pauses.
-    if round_input.state.intents.drains and round_input.state.pauses:
-        inputs.append(round_input.state.pauses)
-    seen = json.dumps(inputs, ensure_ascii=False)
-    # As bytes, not as text: formatting 18 numbers per broker in decimal would take longer than the
-    # decisions.
-    figures = np.array(
-        [figures_to_list(state.figures) for state in round_input.brokers], dtype="<f8"
-    )
-    return blake2b(seen.encode() + figures.tobytes(), digest_size=16).hexdigest()
 
 
 def bounded(skips: Iterable[Skip], cluster: str, brokers: int) -> tuple[Skip, ...]:

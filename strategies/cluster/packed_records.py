@@ -21,10 +21,6 @@ from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.errors import ContractError
 
 _LENGTH = struct.Struct("<I")
-#: Maximum number of records that a cluster's state keeps before the first round; then the time near
-#: most of them counts.
-MOST_EARLY_RECORDS = 256
-
 _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _NUMBERS = attrgetter(
     *(f"{resource}.{figure}" for resource in _RESOURCES for figure in ("usage", "limit")),

@@ -33,7 +33,12 @@ from strategies.filters.broker_filters import (
     topics_at_limit,
     uneven,
 )
-from strategies.filters.facts import Allowed, FilteredBundle, FilterFacts, remaining
+from strategies.filters.filter_input_and_result import (
+    Allowed,
+    FilteredBundle,
+    FilterFacts,
+    remaining,
+)
 from strategies.filters.isolation import isolated, no_other_broker
 from strategies.reason_codes import CHECK_FILTERS, CHECK_POLICIES, Meaning, Refusal, Refusals
 from strategies.settings import Mode, Setting

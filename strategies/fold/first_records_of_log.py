@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 
 from strategies.cluster.cluster_state import Clock, ClusterState
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
-from strategies.cluster.packing import MOST_EARLY_RECORDS, EarlyRecord
+from strategies.cluster.packed_records import EarlyRecord
 from strategies.cluster.state_store import StateStore
 from strategies.fold.producer_votes import clock_rejection
 
+#: Maximum number of records that a cluster's state keeps before the first round; then the time near
+#: most of them counts.
+MOST_EARLY_RECORDS = 256
 #: Number of records near the time that a first round without a sweep needs: if all records are
 #: near, and if some are not.
 _ENOUGH, _ENOUGH_OF_MANY = 6, 16

@@ -1,4 +1,4 @@
-"""Sums up a round in one state: a code, a sentence and the operator's next step.
+"""Sums up a round in one state: a code, a sentence and the advice to the operator.
 
 Each round has exactly one state. It comes from the commands and skips of the round alone, so that
 the reason shown is the reason of the decision (decision 0222).
