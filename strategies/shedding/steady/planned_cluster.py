@@ -19,19 +19,13 @@ from strategies.bundles import (
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
-from strategies.shedding.steady.load_cost import LEAST_TRAFFIC, LoadCost
+from strategies.shedding.steady.load_cost import LEAST_TRAFFIC, LoadCost, drawn
 from strategies.shedding.steady.load_history import LARGEST, LoadSample
-from strategies.shedding.steady.move_plan import TINY, LoadedBrokers, Pieces
+from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 
 #: Relative difference up to which the newest figures and the averages add up to the same load:
 #: their sums then do not show which of them is the present load.
 ALIKE = 0.02
-#: The usage that a broker shows in a few samples is this uncertain, in points (standard deviation):
-#: CPU deviates for minutes from what a broker's work takes.
-NOISE = 1.7
-#: At least this part of the difference between the usage that a broker shows and the one that its
-#: traffic explains is taken for lasting.
-LASTING = 0.75
 
 
 @dataclass(frozen=True)
@@ -176,15 +170,6 @@ class PlannedCluster:
         assert self.view.even is not None
         count = self.view.even.count
         return np.array([count(namespace, name) for name in self.names], dtype=np.int64)
-
-
-def drawn(shown: Floats, explained: Floats) -> Floats:
-    """float64[n] in points: the usages that brokers show, drawn to those that their traffic
-    explains by the part of the differences that noise is likely to be (James and Stein).
-    """
-    apart = shown - explained
-    noise = len(apart) * (NOISE * NOISE) / max(float(np.sort(apart * apart).sum()), TINY)
-    return explained + max(LASTING, 1.0 - noise) * apart
 
 
 def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:

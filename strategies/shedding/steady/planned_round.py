@@ -13,6 +13,7 @@ from strategies.shedding.contract import Shedding
 from strategies.shedding.steady import reasons
 from strategies.shedding.steady.best_plan import best_plan
 from strategies.shedding.steady.certificate import certified
+from strategies.shedding.steady.fluctuating_load import weighed
 from strategies.shedding.steady.last_plan import (
     goes_on,
     hold,
@@ -20,14 +21,14 @@ from strategies.shedding.steady.last_plan import (
     rest_of_plan,
     without_swaps,
 )
-from strategies.shedding.steady.lasting_gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.lasting_gaps import LoadGap, widest_gap
 from strategies.shedding.steady.load_cost import LoadCost, learned
 from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.load_samples import load_of
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
-from strategies.shedding.steady.obstacles import cluster_full, weighed, why_not_even
+from strategies.shedding.steady.obstacles import cluster_full, why_not_even
 from strategies.shedding.steady.planned_cluster import PlannedCluster
-from strategies.shedding.steady.settings import PROFILES, SteadySettings
+from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
 
 _MINUTE_MS = 60_000
 
