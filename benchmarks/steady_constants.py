@@ -34,7 +34,7 @@ _NAMED = {
         "CLEARLY",
         "LITTLE",
     ),
-    "best_plan": (
+    "cheapest_plan": (
         "LEAST_CUT",
         "_MOVED_COST",
         "_MOVE_COST",
@@ -42,7 +42,7 @@ _NAMED = {
         "_FAIR_SHARE",
         "_THIN_UP_TO",
     ),
-    "move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
+    "greedy_move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
     "last_plan": ("USELESS", "REST_MS", "CAREFUL"),
     "planned_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
 }

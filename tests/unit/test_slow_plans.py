@@ -17,7 +17,7 @@ from strategies.cluster.model import MIB
 from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.steady.last_plan import without_swaps
-from strategies.shedding.steady.load_history import Episode, RecentMove
+from strategies.shedding.steady.memory_format import Episode, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
 
 pytestmark = pytest.mark.heavy

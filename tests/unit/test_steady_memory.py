@@ -5,7 +5,7 @@ import msgspec
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.strategy_memory import NO_EPISODE, BrokerMemory, ClusterMemory, Memory
 from strategies.shedding.steady.last_plan import hold, judged_moves, remembered
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,
     LoadSample,

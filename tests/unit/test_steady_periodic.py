@@ -14,7 +14,7 @@ from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memo
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.fluctuating_load import ENOUGH, REMEMBERED_MS, YOUNG
-from strategies.shedding.steady.load_history import Episode, LoadSample
+from strategies.shedding.steady.memory_format import Episode, LoadSample
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
 from tests.world.brokers import MIB, WEIGHTS, broker, bundles, view
 from tests.world.steady import history_of

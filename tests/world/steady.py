@@ -11,7 +11,7 @@ from strategies.cluster.model import BrokerLoad
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.memory_format import (
     LoadHistory,
     LoadSample,
     columns,

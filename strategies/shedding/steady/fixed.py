@@ -24,8 +24,8 @@ from strategies.shedding.steady.last_plan import (
     without_lost,
 )
 from strategies.shedding.steady.lasting_gaps import followed
-from strategies.shedding.steady.load_history import Episode, moves_of
 from strategies.shedding.steady.load_samples import recorded
+from strategies.shedding.steady.memory_format import Episode, moves_of
 from strategies.shedding.steady.planned_round import PlannedRound, resting
 from strategies.shedding.steady.settings import SteadySettings
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from strategies.bundles import Floats
 from strategies.shedding.steady.lasting_gaps import LoadGap
-from strategies.shedding.steady.load_history import Episode
+from strategies.shedding.steady.memory_format import Episode
 from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
 from strategies.shedding.steady.planned_cluster import PlannedCluster
 

@@ -16,14 +16,14 @@ from strategies.cluster.rival_state import AGE_MS
 from strategies.cluster.strategy_memory import Memory
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.lasting_gaps import LoadGap
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.load_samples import counted, judged, load_of, uncounted
+from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,
     RecentMove,
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.load_samples import counted, judged, load_of, uncounted
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, after_moves, spread_of
 from strategies.shedding.steady.planned_cluster import PlannedCluster
 

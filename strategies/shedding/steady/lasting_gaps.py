@@ -8,14 +8,14 @@ from math import nan
 import numpy as np
 
 from strategies.bundles import Floats, Ints
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.load_samples import SAMPLES, by_usage
+from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,
     LoadSample,
     columns,
     packed,
 )
-from strategies.shedding.steady.load_samples import SAMPLES, by_usage
 from strategies.shedding.steady.settings import Profile
 
 #: Samples of the plain, the huge and the lasting test, and samples per block mean of the last one.

@@ -14,7 +14,7 @@ import numpy as np
 
 from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
-from strategies.shedding.steady.load_history import LEVEL_BYTES, LoadHistory, LoadSample, columns
+from strategies.shedding.steady.memory_format import LEVEL_BYTES, LoadHistory, LoadSample, columns
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08

@@ -20,7 +20,7 @@ from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.load_cost import LEAST_TRAFFIC, LoadCost, drawn
-from strategies.shedding.steady.load_history import LARGEST, LoadSample
+from strategies.shedding.steady.memory_format import LARGEST, LoadSample
 from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
 
 #: Relative difference up to which the newest figures and the averages add up to the same load:

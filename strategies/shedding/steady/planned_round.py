@@ -10,9 +10,8 @@ from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedding
-from strategies.shedding.steady import reasons
-from strategies.shedding.steady.best_plan import best_plan
-from strategies.shedding.steady.certificate import certified
+from strategies.shedding.steady import reason_texts
+from strategies.shedding.steady.cheapest_plan import best_plan
 from strategies.shedding.steady.fluctuating_load import weighed
 from strategies.shedding.steady.last_plan import (
     goes_on,
@@ -23,10 +22,11 @@ from strategies.shedding.steady.last_plan import (
 )
 from strategies.shedding.steady.lasting_gaps import LoadGap, widest_gap
 from strategies.shedding.steady.load_cost import LoadCost, learned
-from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.load_samples import load_of
+from strategies.shedding.steady.memory_format import Episode, LoadHistory, RecentMove
 from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
-from strategies.shedding.steady.obstacles import cluster_full, why_not_even
+from strategies.shedding.steady.obstacles_to_balance import cluster_full, why_not_even
+from strategies.shedding.steady.optimum_certificate import certified
 from strategies.shedding.steady.planned_cluster import PlannedCluster
 from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
 
@@ -64,7 +64,7 @@ def gap_or_reason(
     wide enough.
     """
     if now_ms < episode.rests_until_ms:
-        return reasons.resting(cluster, episode, now_ms)
+        return reason_texts.resting(cluster, episode, now_ms)
     profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
     gap, nearest = widest_gap(
         histories, lambda name, load: cost().expected(name, load), profile, episode, now_ms
@@ -72,7 +72,7 @@ def gap_or_reason(
     if gap is not None:
         return gap
     doubted = sorted(name for name, one in histories.items() if one.doubted)
-    return reasons.even(cluster, nearest, doubted, profile.lasting)
+    return reason_texts.even(cluster, nearest, doubted, profile.lasting)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class PlannedRound:
         rest_minutes = self._rest_minutes(gap.points)
         cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._shedding(reasons.no_plan(self.view.cluster, gap, self.live))
+            return self._shedding(reason_texts.no_plan(self.view.cluster, gap, self.live))
         follows = gap.test.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
@@ -137,7 +137,7 @@ class PlannedRound:
         )
         round_ = replace(self, episode=episode)
         if refuted:
-            skip = reasons.comes_and_goes(self.view.cluster, gap, profile.proven)
+            skip = reason_texts.comes_and_goes(self.view.cluster, gap, profile.proven)
             return round_._shedding([skip], certify=self._certify)
         return round_._moved(cluster, plan, gap, rest_minutes)
 
@@ -158,17 +158,17 @@ class PlannedRound:
             *cluster_full(cluster),
             *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
-        rest = reasons.rest_text(rest_minutes, self.settings)
+        rest = reason_texts.rest_text(rest_minutes, self.settings)
         if not plan.moves and isinstance(gap, LoadGap):
-            skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
+            skips = [*reason_texts.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
             return self._shedding(skips, certify=certify)
         after = replace(
             self,
             moves=(*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             episode=_after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
         )
-        skips = [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)]
-        return after._shedding(skips, reasons.decisions(cluster, plan, gap), certify)
+        skips = [*advice, *reason_texts.left_alone(cluster, plan, self.live, rest, advice)]
+        return after._shedding(skips, reason_texts.decisions(cluster, plan, gap), certify)
 
     def _least_cut(self) -> float:
         """What each move of a follow-up must cut the spread by, in points."""

@@ -11,8 +11,8 @@ from strategies.shedding.contract import QuietScreen, RoundColumns
 from strategies.shedding.steady.fixed import compared_brokers
 from strategies.shedding.steady.last_plan import remembered
 from strategies.shedding.steady.load_cost import learned
-from strategies.shedding.steady.load_history import Episode, LoadHistory, histories_of, moves_of
 from strategies.shedding.steady.load_samples import NO_SAMPLES, continued
+from strategies.shedding.steady.memory_format import Episode, LoadHistory, histories_of, moves_of
 from strategies.shedding.steady.planned_round import gap_or_reason, resting
 from strategies.shedding.steady.settings import SteadySettings
 

@@ -18,7 +18,7 @@ from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.candidates import candidates
 from strategies.shedding.reason_texts import comparable
-from strategies.shedding.transfer.loop import (
+from strategies.shedding.transfer.exchange_loop import (
     Loop,
     LoopRules,
     Statistics,

@@ -13,7 +13,7 @@ from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order, double_keys
 from strategies.settings import Weights
 from strategies.shedding.candidates import java_candidates
-from strategies.shedding.transfer.loop import (
+from strategies.shedding.transfer.exchange_loop import (
     Loop,
     LoopRules,
     Statistics,
