@@ -44,7 +44,7 @@ _NAMED = {
     ),
     "greedy_move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
     "last_plan": ("USELESS", "REST_MS", "CAREFUL"),
-    "planned_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
+    "steady_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
 }
 
 

@@ -18,7 +18,7 @@ from strategies.cluster.rule_settings import LimitSettings
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.steady.last_plan import without_swaps
 from strategies.shedding.steady.memory_format import Episode, RecentMove
-from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
+from strategies.shedding.steady.planned_cluster import MovePlan, PlannedMove
 
 pytestmark = pytest.mark.heavy
 #: Usages at the start, number of bundles, seed.

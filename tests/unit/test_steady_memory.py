@@ -13,7 +13,7 @@ from strategies.shedding.steady.memory_format import (
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.planned_round import returns
+from strategies.shedding.steady.steady_round import returns
 from streaming.state.rows import from_bytes, to_bytes
 from tests.world.steady import history_of
 

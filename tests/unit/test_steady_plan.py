@@ -8,7 +8,6 @@ import pytest
 from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.cheapest_plan import best_plan
-from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.greedy_move_search import searched
 from strategies.shedding.steady.load_cost import (
     HIGHEST_BASE,
@@ -19,10 +18,10 @@ from strategies.shedding.steady.load_cost import (
     learned,
 )
 from strategies.shedding.steady.memory_format import Episode, LoadHistory, LoadSample, RecentMove
-from strategies.shedding.steady.move_plan import LoadedBrokers
-from strategies.shedding.steady.planned_cluster import PlannedCluster
+from strategies.shedding.steady.planned_cluster import LoadedBrokers, PlannedCluster
 from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
 from strategies.shedding.steady.spread_lower_bounds import Packing, _some, by_groups
+from strategies.shedding.steady.steady_round import SteadyShedder
 from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
 from tests.world.steady import LoadLevel, history_of, loaded, named
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from strategies.shedding.steady.greedy_move_search import MANY, searched, starts
-from strategies.shedding.steady.move_plan import (
+from strategies.shedding.steady.planned_cluster import (
     TINY,
     LoadedBrokers,
     MovePlan,

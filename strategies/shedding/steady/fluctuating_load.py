@@ -9,8 +9,7 @@ import numpy as np
 from strategies.bundles import Floats
 from strategies.shedding.steady.lasting_gaps import LoadGap
 from strategies.shedding.steady.memory_format import Episode
-from strategies.shedding.steady.move_plan import TINY, MovePlan, spread_of
-from strategies.shedding.steady.planned_cluster import PlannedCluster
+from strategies.shedding.steady.planned_cluster import TINY, MovePlan, PlannedCluster, spread_of
 
 #: Load rises, or falls, where brokers carry more, or less, than their bundles do on average, by
 #: this part of all load.

@@ -24,8 +24,13 @@ from strategies.shedding.steady.memory_format import (
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, after_moves, spread_of
-from strategies.shedding.steady.planned_cluster import PlannedCluster
+from strategies.shedding.steady.planned_cluster import (
+    MovePlan,
+    PlannedCluster,
+    PlannedMove,
+    after_moves,
+    spread_of,
+)
 
 #: Clean samples of a broker that show the effect of its moves.
 _SAMPLES = 2

@@ -7,8 +7,7 @@ import numpy as np
 
 from strategies.cluster.model import Skip
 from strategies.figures.describe import counted
-from strategies.shedding.steady.move_plan import MovePlan, spread_of
-from strategies.shedding.steady.planned_cluster import PlannedCluster
+from strategies.shedding.steady.planned_cluster import MovePlan, PlannedCluster, spread_of
 
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.
 FULL, COMFORTABLE = 85.0, 70.0

@@ -8,13 +8,12 @@ from strategies.cluster.model import Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import QuietScreen, RoundColumns
-from strategies.shedding.steady.fixed import compared_brokers
 from strategies.shedding.steady.last_plan import remembered
 from strategies.shedding.steady.load_cost import learned
 from strategies.shedding.steady.load_samples import NO_SAMPLES, continued
 from strategies.shedding.steady.memory_format import Episode, LoadHistory, histories_of, moves_of
-from strategies.shedding.steady.planned_round import gap_or_reason, resting
 from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import compared_brokers, gap_or_reason, resting
 
 
 def quiet(settings: SteadySettings) -> QuietScreen:

@@ -10,11 +10,11 @@ from strategies.reason_codes import (
     Meaning,
 )
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory, usage_range
-from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.last_plan import JUDGED_AGE_MS
 from strategies.shedding.steady.load_samples import LEVEL_AGE_MS, LEVEL_MS, SAMPLES
 from strategies.shedding.steady.quiet_rounds import quiet
 from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
 
 
 def memory(settings: SteadySettings) -> StrategyMemory:
