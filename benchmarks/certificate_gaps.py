@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.exact_spread import Exact, Problem, exact_spread
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.bundles import Floats
-from strategies.shedding.steady.certificate import best_spread
+from strategies.shedding.steady.optimum_certificate import best_spread
 
 KINDS = ("fine", "nearly equal", "coarse", "skewed", "giant")
 #: Capacities of brokers of mixed clusters, relative to each other.

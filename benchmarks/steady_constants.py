@@ -14,8 +14,8 @@ _FACTORS = (0.7, 1.3)
 #: Module → constants. Numbers of samples are not among them: they are small whole numbers.
 _NAMED = {
     "load_samples": ("SAME_LEVEL", "LEVEL_WEIGHT", "JUMP", "STANDSTILL", "MIXED", "STEP"),
+    "settings": ("CROWD_POINTS",),
     "lasting_gaps": (
-        "CROWD_POINTS",
         "PARTLY_FACTOR",
         "PARTLY",
         "SHOWN",
@@ -23,9 +23,18 @@ _NAMED = {
         "OWN_MOVES_MS",
         "FOREIGN",
     ),
-    "planned_cluster": ("NOISE", "LASTING", "ALIKE"),
-    "load_cost": ("PRIOR_BASE", "PRIOR_WEIGHT", "HIGHEST_BASE", "IDLE", "CLEARLY", "LITTLE"),
-    "best_plan": (
+    "planned_cluster": ("ALIKE",),
+    "load_cost": (
+        "NOISE",
+        "LASTING",
+        "PRIOR_BASE",
+        "PRIOR_WEIGHT",
+        "HIGHEST_BASE",
+        "IDLE",
+        "CLEARLY",
+        "LITTLE",
+    ),
+    "cheapest_plan": (
         "LEAST_CUT",
         "_MOVED_COST",
         "_MOVE_COST",
@@ -33,14 +42,16 @@ _NAMED = {
         "_FAIR_SHARE",
         "_THIN_UP_TO",
     ),
-    "move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
+    "greedy_move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
     "last_plan": ("USELESS", "REST_MS", "CAREFUL"),
-    "planned_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
+    "steady_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
 }
 
 
 #: Fields of a profile that gaps are compared with before anything has moved.
 _EVIDENCE = ("profile.plain", "profile.huge", "profile.lasting")
+#: Constants of costs that only plans use.
+_OF_PLANS = ("load_cost.NOISE", "load_cost.LASTING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,8 @@ class Change:
     @property
     def is_evidence(self) -> bool:
         """Whether a round uses it before it has found a gap; the others shape plans."""
-        return self.name.startswith(("load_samples.", "lasting_gaps.", "load_cost.", *_EVIDENCE))
+        before = ("load_samples.", "settings.", "lasting_gaps.", "load_cost.", *_EVIDENCE)
+        return self.name.startswith(before) and self.name not in _OF_PLANS
 
 
 def _changes() -> Iterator[Change]:

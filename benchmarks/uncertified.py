@@ -9,8 +9,8 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
-from strategies.shedding.steady.fixed import SteadyShedder
 from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
 
 
 @dataclass(frozen=True)

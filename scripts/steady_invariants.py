@@ -8,8 +8,8 @@ from math import isfinite
 from strategies.cluster.model import Command
 from strategies.cluster.state_store import StateStore
 from strategies.cluster.strategy_memory import Memory
-from strategies.shedding.steady.load_history import columns, histories_of
 from strategies.shedding.steady.load_samples import load_of
+from strategies.shedding.steady.memory_format import columns, histories_of
 from strategies.shedding.steady.settings import SteadySettings
 
 _MINUTE_MS = 60_000

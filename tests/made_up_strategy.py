@@ -1,5 +1,5 @@
-"""A strategy that Pulsar does not have: what a contributor puts into the `strategy.py` of a folder
-of `strategies/shedding/`.
+"""A strategy that Pulsar does not have: what a contributor puts into the `registry_entry.py` of a
+folder of `strategies/shedding/`.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from strategies.registry import Registry
 from strategies.shedding.contract import SheddingStrategy
 
 #: The folders of the strategies, in the order of lists and tables. Its name is the strategy's, and
-#: its `strategy.py` has the `ENTRY`.
+#: its `registry_entry.py` has the `ENTRY`.
 FOLDERS = (
     "threshold",
     "avg",
@@ -19,7 +19,7 @@ FOLDERS = (
 )
 SHEDDERS: Registry[SheddingStrategy] = Registry(
     "shedding",
-    *(import_module(f"strategies.shedding.{folder}.strategy").ENTRY for folder in FOLDERS),
+    *(import_module(f"strategies.shedding.{folder}.registry_entry").ENTRY for folder in FOLDERS),
 )
 #: The strategy that runs unless the settings name another.
 DEFAULT = "steady"

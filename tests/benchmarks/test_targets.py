@@ -17,7 +17,7 @@ from benchmarks.disturbed_runs import (
 from benchmarks.steady_constants import Change, changed
 from benchmarks.target_table import TARGETS
 from benchmarks.targets import Case, figures
-from strategies.shedding.steady import move_search, settings
+from strategies.shedding.steady import greedy_move_search, settings
 from strategies.shedding.steady.lasting_gaps import PLAIN
 
 pytestmark = pytest.mark.lab
@@ -37,9 +37,9 @@ def test_a_changed_constant_changes_a_run_and_nothing_after_it() -> None:
     wider = figures(Case("e7", 64, 1, change=Change("profile.plain", 60.0)))
     assert wider["rounds_to_first_command"] > usual["rounds_to_first_command"]
     assert figures(Case("e7", 64, 1)) == usual
-    with changed(Change("move_search.WORTH", 0.9)):
-        assert move_search.WORTH == 0.9
-    assert (move_search.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 14.5, 3)
+    with changed(Change("greedy_move_search.WORTH", 0.9)):
+        assert greedy_move_search.WORTH == 0.9
+    assert (greedy_move_search.WORTH, settings.PROFILES["default"].plain, PLAIN) == (0.5, 14.5, 3)
 
 
 def _disturbed(moved: float, spread: float, rival: float = 0.0) -> DisturbedFigures:

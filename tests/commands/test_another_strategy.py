@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     (folder / "__init__.py").write_text(
         '"""Every second bundle of the fullest broker goes to the emptiest."""\n'
     )
-    shutil.copy(ROOT / "tests/made_up_strategy.py", folder / "strategy.py")
+    shutil.copy(ROOT / "tests/made_up_strategy.py", folder / "registry_entry.py")
     registry = copy / "strategies/shedding/registry.py"
     before, line, after = registry.read_text().partition('    "transfer",\n')
     registry.write_text(f'{before}{line}    "halving",\n{after}')

@@ -27,7 +27,7 @@ from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,
     LoadSample,

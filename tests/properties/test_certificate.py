@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.bundles import Floats
-from strategies.shedding.steady.certificate import best_spread, least_to_move
+from strategies.shedding.steady.optimum_certificate import best_spread, least_to_move
 from tests.properties.costly import costly
 
 _SIZES = st.one_of(

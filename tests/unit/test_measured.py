@@ -13,7 +13,7 @@ from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.round.broker_capacities import CapacitySettings
 from strategies.settings import Weights
-from strategies.shedding.steady.load_history import LoadHistory
+from strategies.shedding.steady.memory_format import LoadHistory
 from tests.world.telemetry import bundle, commands, report, sweep
 
 #: kbit/s of a card with 10 Gbit/s, and what is used of it.

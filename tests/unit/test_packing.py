@@ -30,7 +30,7 @@ from strategies.cluster.move_cost import MoveCost
 from strategies.cluster.packed_records import EarlyRecord, pack_record, unpack_record
 from strategies.cluster.strategy_memory import ClusterMemory
 from strategies.errors import StateVersionError
-from strategies.shedding.steady.load_history import Episode, RecentMove
+from strategies.shedding.steady.memory_format import Episode, RecentMove
 from streaming.state.rows import changed_bytes, from_bytes, to_bytes
 from tests.world.telemetry import T0, outcome, report, sweep
 

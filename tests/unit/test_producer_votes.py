@@ -13,7 +13,7 @@ from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.producer_votes import count_stray
 from strategies.settings import RoundSettings
-from strategies.shedding.steady.load_history import Episode, RecentMove
+from strategies.shedding.steady.memory_format import Episode, RecentMove
 from tests.world.telemetry import T0, bundle, fold_all, outcome, rejections, report, rounds, sweep
 
 

@@ -17,8 +17,8 @@ from strategies.cluster.model import MIB
 from strategies.fold.engine import EngineSettings
 from strategies.settings import LimitSettings
 from strategies.shedding.steady.last_plan import without_swaps
-from strategies.shedding.steady.load_history import Episode, RecentMove
-from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
+from strategies.shedding.steady.memory_format import Episode, RecentMove
+from strategies.shedding.steady.planned_cluster import MovePlan, PlannedMove
 
 pytestmark = pytest.mark.heavy
 #: Usages at the start, number of bundles, seed.

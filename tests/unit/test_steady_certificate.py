@@ -9,8 +9,8 @@ from pulsar_rebalancer.lab.simulation.metrics import bounds
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.bundles import Floats
 from strategies.cluster.round_figures import Certificate
-from strategies.shedding.steady.certificate import best_spread, certified, least_to_move
-from strategies.shedding.steady.move_plan import MovePlan, PlannedMove
+from strategies.shedding.steady.optimum_certificate import best_spread, certified, least_to_move
+from strategies.shedding.steady.planned_cluster import MovePlan, PlannedMove
 from tests.world.steady import loaded, named
 
 pytestmark = pytest.mark.heavy

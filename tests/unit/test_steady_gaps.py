@@ -10,9 +10,9 @@ from strategies.fold.reason_code_meanings import meanings_of
 from strategies.round.round_state_and_advice import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.lasting_gaps import GapTest, LoadGap, widest_gap
-from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample
 from strategies.shedding.steady.load_samples import recorded
-from strategies.shedding.steady.reasons import gap_text
+from strategies.shedding.steady.memory_format import Episode, LoadHistory, LoadSample
+from strategies.shedding.steady.reason_texts import gap_text
 from strategies.shedding.steady.settings import PROFILES
 from tests.world.brokers import broker, bundles
 from tests.world.steady import MINUTE_MS, history_of, played

@@ -7,16 +7,16 @@ import pytest
 
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.cluster.strategy_memory import Memory
-from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.load_samples import counted, uncounted
+from strategies.shedding.steady.memory_format import (
     Episode,
     LoadSample,
     RecentMove,
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.load_samples import counted, uncounted
 from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
 from tests.unit.test_steady_samples import sampled
 from tests.world.brokers import MIB, WEIGHTS, Load, broker, ns, view
 from tests.world.steady import history_of, levels_of

@@ -5,7 +5,7 @@ import msgspec
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.strategy_memory import NO_EPISODE, BrokerMemory, ClusterMemory, Memory
 from strategies.shedding.steady.last_plan import hold, judged_moves, remembered
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,
     LoadSample,
@@ -13,7 +13,7 @@ from strategies.shedding.steady.load_history import (
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.planned_round import returns
+from strategies.shedding.steady.steady_round import returns
 from streaming.state.rows import from_bytes, to_bytes
 from tests.world.steady import history_of
 

@@ -12,10 +12,10 @@ from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED
 from strategies.cluster.model import BrokerLoad
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.shedding.contract import Shedding
-from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.load_history import Episode, LoadSample
-from strategies.shedding.steady.obstacles import ENOUGH, REMEMBERED_MS, YOUNG
+from strategies.shedding.steady.fluctuating_load import ENOUGH, REMEMBERED_MS, YOUNG
+from strategies.shedding.steady.memory_format import Episode, LoadSample
 from strategies.shedding.steady.settings import Steadiness, SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
 from tests.world.brokers import MIB, WEIGHTS, broker, bundles, view
 from tests.world.steady import history_of
 

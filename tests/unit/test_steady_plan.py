@@ -7,16 +7,21 @@ import pytest
 
 from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.shedding.contract import Shedding
-from strategies.shedding.steady.best_plan import best_plan
-from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.lasting_gaps import crowd_points
-from strategies.shedding.steady.load_cost import HIGHEST_BASE, POWERS, learned
-from strategies.shedding.steady.load_history import Episode, LoadHistory, LoadSample, RecentMove
-from strategies.shedding.steady.move_plan import LoadedBrokers
-from strategies.shedding.steady.move_search import searched
-from strategies.shedding.steady.planned_cluster import LASTING, NOISE, PlannedCluster, drawn
-from strategies.shedding.steady.settings import PROFILES, SteadySettings
-from strategies.shedding.steady.spread_bounds import Packing, _some, by_groups
+from strategies.shedding.steady.cheapest_plan import best_plan
+from strategies.shedding.steady.greedy_move_search import searched
+from strategies.shedding.steady.load_cost import (
+    HIGHEST_BASE,
+    LASTING,
+    NOISE,
+    POWERS,
+    drawn,
+    learned,
+)
+from strategies.shedding.steady.memory_format import Episode, LoadHistory, LoadSample, RecentMove
+from strategies.shedding.steady.planned_cluster import LoadedBrokers, PlannedCluster
+from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
+from strategies.shedding.steady.spread_lower_bounds import Packing, _some, by_groups
+from strategies.shedding.steady.steady_round import SteadyShedder
 from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
 from tests.world.steady import LoadLevel, history_of, loaded, named
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from strategies.cluster.strategy_memory import Memory
-from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.load_samples import NO_SAMPLES, continued, recorded
+from strategies.shedding.steady.memory_format import LoadHistory, LoadSample
 from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
 from tests.world.brokers import WEIGHTS, broker, bundles, view
 from tests.world.steady import LoadLevel, history_of, levels_of
 

@@ -8,10 +8,10 @@ import pytest
 from strategies.cluster.model import BrokerLoad
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedding
-from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.load_history import LoadHistory, LoadSample
 from strategies.shedding.steady.load_samples import NO_SAMPLES, by_usage, continued
+from strategies.shedding.steady.memory_format import LoadHistory, LoadSample
 from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
 from tests.world.brokers import WEIGHTS, broker, bundles, view
 
 _MINUTE_MS = 60_000

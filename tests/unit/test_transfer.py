@@ -8,18 +8,18 @@ import pytest
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.settings import Mode
 from strategies.shedding.contract import Shedding
-from strategies.shedding.transfer.fixed import judge_repaired
-from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import (
+from strategies.shedding.transfer.exchange_loop import (
     BrokerEntry,
     OfferedBundle,
     Stores,
-    TransferSettings,
     TransferVerdict,
     statistics,
     transferable,
 )
-from strategies.shedding.transfer.strategy import memory
+from strategies.shedding.transfer.fixed import judge_repaired
+from strategies.shedding.transfer.parity import judge_as_java
+from strategies.shedding.transfer.registry_entry import memory
+from strategies.shedding.transfer.settings import TransferSettings
 from tests.world.brokers import MIB, WEIGHTS, Load, broker, bundles, ns, shedder, view
 from tests.world.sheddings import codes, ewmas, picked, play, skip_of
 

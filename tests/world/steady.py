@@ -10,16 +10,16 @@ from strategies.bundles import Bools
 from strategies.cluster.model import BrokerLoad
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.contract import Shedding
-from strategies.shedding.steady.fixed import SteadyShedder
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.memory_format import (
     LoadHistory,
     LoadSample,
     columns,
     packed,
     packed_level,
 )
-from strategies.shedding.steady.move_plan import LoadedBrokers, Pieces
+from strategies.shedding.steady.planned_cluster import LoadedBrokers, Pieces
 from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
 from tests.world.brokers import WEIGHTS, view
 
 MINUTE_MS = 60_000

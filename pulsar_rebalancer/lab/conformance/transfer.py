@@ -14,14 +14,14 @@ from pulsar_rebalancer.lab.conformance.case_data import patched, settings_of
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
 from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView, isolation_policy
-from strategies.shedding.transfer.parity import judge_as_java
-from strategies.shedding.transfer.settings import (
+from strategies.shedding.transfer.exchange_loop import (
     BrokerEntry,
     OfferedBundle,
     Stores,
-    TransferSettings,
     TransferVerdict,
 )
+from strategies.shedding.transfer.parity import judge_as_java
+from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles
 
 

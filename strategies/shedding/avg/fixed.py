@@ -16,21 +16,18 @@ from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
-from strategies.shedding.avg.settings import (
-    AvgSettings,
-    BrokerPair,
-    HitCounters,
-    Hits,
-    Ranking,
+from strategies.shedding.avg.broker_pairs import BrokerPair, HitCounters, Hits, Ranking, need_of
+from strategies.shedding.avg.reason_texts import (
     close_together,
     many_waiting,
-    need_of,
     nothing_fits,
+    rest,
     sole_bundle,
     too_little_traffic,
     transfer,
     waiting_for_hits,
 )
+from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.broker_memory import hit_counts, with_hit_counts
 from strategies.shedding.candidates import (
     candidates,
@@ -136,7 +133,7 @@ class AvgShedder:
         found, metric = candidates(loads, view, taken), column(loads, need.metric).tolist()
         names = [loads.names[row] for row in found.rows]
         picked = pick_by_name(names, [metric[row] for row in found.rows], that_fit(need.amount))
-        chosen, skips = picks(pair.over, found, metric, picked, ("does-not-fit", need.rest))
+        chosen, skips = picks(pair.over, found, metric, picked, ("does-not-fit", rest(need)))
         leaving = [
             transfer(one, pair=pair, hits=hits, need=need, settings=self.settings) for one in chosen
         ]

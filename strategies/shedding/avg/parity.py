@@ -18,7 +18,9 @@ from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import INITIAL_TABLE, copied_order, double_keys, hash_map_order
 from strategies.settings import Weights
-from strategies.shedding.avg import settings as avg
+from strategies.shedding.avg import reason_texts as texts
+from strategies.shedding.avg.broker_pairs import BrokerPair, HitCounters, Hits, Ranking, need_of
+from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.broker_memory import hit_counts, with_hit_counts
 from strategies.shedding.candidates import JavaTies, that_fit
 from strategies.shedding.contract import Shedding
@@ -56,7 +58,7 @@ class ParityAvgShedder:
     when a pair was hit often enough.
     """
 
-    settings: avg.AvgSettings
+    settings: AvgSettings
     weights: Weights
     #: The plan of Pulsar 5.0; otherwise that of 4.2.
     by_name: bool = False
@@ -64,13 +66,13 @@ class ParityAvgShedder:
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; each decision's destination is the one in the final plan."""
         ranking, size = self._ranked(view, memory.cluster.table_sizes.get(_SCORES, INITIAL_TABLE))
-        counters = avg.HitCounters(*hit_counts(memory))
+        counters = HitCounters(*hit_counts(memory))
         pairs, near = self._pairs(ranking, counters)
-        skips = avg.close_together(ranking, near, self.settings)
+        skips = texts.close_together(ranking, near, self.settings)
         if not pairs:
-            counters = avg.HitCounters({}, {})
+            counters = HitCounters({}, {})
         counted = [(pair, counters.look_up(pair)) for pair in pairs]
-        together = avg.many_waiting(
+        together = texts.many_waiting(
             [one for one in counted if not one[1].fires(self.settings)], self.settings
         )
         picks, more = self._move(counted, counters, view, spelled_out=not together)
@@ -89,7 +91,7 @@ class ParityAvgShedder:
             remembered,
         )
 
-    def _ranked(self, view: ClusterView, table_size: int) -> tuple[avg.Ranking, int]:
+    def _ranked(self, view: ClusterView, table_size: int) -> tuple[Ranking, int]:
         """Brokers by score, and the size of the score map. Equal brokers are in the order of that
         map, filled in the broker map's order.
         """
@@ -98,13 +100,11 @@ class ParityAvgShedder:
             weighted_usages([broker.figures for broker in view.brokers], self.weights)[order] * 100
         )
         by_score = np.argsort(double_keys(scores), kind="stable")
-        return avg.Ranking(
+        return Ranking(
             [view.brokers[index] for index in order[by_score].tolist()], scores[by_score]
         ), size
 
-    def _pairs(
-        self, ranking: avg.Ranking, counters: avg.HitCounters
-    ) -> tuple[list[avg.BrokerPair], list[int]]:
+    def _pairs(self, ranking: Ranking, counters: HitCounters) -> tuple[list[BrokerPair], list[int]]:
         """Counts hits; returns pairs that are too far apart, and the positions of the other
         pairs.
         """
@@ -119,8 +119,8 @@ class ParityAvgShedder:
 
     def _move(
         self,
-        counted: list[tuple[avg.BrokerPair, avg.Hits]],
-        counters: avg.HitCounters,
+        counted: list[tuple[BrokerPair, Hits]],
+        counters: HitCounters,
         view: ClusterView,
         *,
         spelled_out: bool,
@@ -130,7 +130,7 @@ class ParityAvgShedder:
         skips: list[Skip] = []
         for pair, hits in counted:
             if not hits.fires(self.settings):
-                skips += [avg.waiting_for_hits(pair, hits, self.settings)] if spelled_out else []
+                skips += [texts.waiting_for_hits(pair, hits, self.settings)] if spelled_out else []
                 continue
             counters.forget(pair.under.broker, pair.over.broker)
             leaving, staying = self._relieve(pair, hits, ties)
@@ -139,27 +139,27 @@ class ParityAvgShedder:
         return picks, skips
 
     def _relieve(
-        self, pair: avg.BrokerPair, hits: avg.Hits, ties: JavaTies
+        self, pair: BrokerPair, hits: Hits, ties: JavaTies
     ) -> tuple[list[tuple[Decision, str]], list[Skip]]:
         """Bundles that leave, each with its key in the plan. A broker's only bundle may leave too,
         as Java only logs a warning.
         """
-        need = avg.need_of(pair, self.settings)
+        need = need_of(pair, self.settings)
         if need is None:
-            return [], [avg.too_little_traffic(pair, self.settings)]
-        picker, why = that_fit(need.amount), ("does-not-fit", need.rest)
+            return [], [texts.too_little_traffic(pair, self.settings)]
+        picker, why = that_fit(need.amount), ("does-not-fit", texts.rest(need))
         picks, skips = ties.pick(pair.over, need.metric, picker, why)
         leaving = [
             (
-                avg.transfer(one, pair=pair, hits=hits, need=need, settings=self.settings),
+                texts.transfer(one, pair=pair, hits=hits, need=need, settings=self.settings),
                 one.bundle if self.by_name else _key(pair.over.bundles, one.row),
             )
             for one in picks
         ]
-        return leaving, skips if leaving else [avg.nothing_fits(pair, need), *skips]
+        return leaving, skips if leaving else [texts.nothing_fits(pair, need), *skips]
 
 
-def parity_50(settings: avg.AvgSettings, weights: Weights) -> ParityAvgShedder:
+def parity_50(settings: AvgSettings, weights: Weights) -> ParityAvgShedder:
     """The rule of Pulsar 5.0."""
     return ParityAvgShedder(settings, weights, by_name=True)
 

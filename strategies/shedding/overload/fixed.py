@@ -15,12 +15,8 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
-from strategies.shedding.overload.settings import (
-    OverloadSettings,
-    not_overloaded,
-    nothing_to_shed,
-    overloaded,
-)
+from strategies.shedding.overload.reason_texts import not_overloaded, nothing_to_shed, overloaded
+from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import comparable, gathered
 from strategies.shedding.relief import MARGIN, Room, no_taker, relieve
 

@@ -1,5 +1,5 @@
-"""Follows the last plan: compares the effect of its moves with the prediction, and decides again
-those that a limit held back.
+"""Follows the last plan: whether its moves were carried out, their effect compared with the
+prediction, and those that a limit held back, which are decided again.
 
 After moves that brought nothing, the strategy rests and asks for larger gaps.
 
@@ -11,19 +11,26 @@ may not be worth it alone.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from strategies.cluster.model import Skip
+from strategies.cluster.model import BrokerLoad, ClusterView, Skip
+from strategies.cluster.rival_state import AGE_MS
 from strategies.cluster.strategy_memory import Memory
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.lasting_gaps import LoadGap
-from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove, moves_of
-from strategies.shedding.steady.load_samples import judged, load_of
-from strategies.shedding.steady.move_plan import (
+from strategies.shedding.steady.load_samples import counted, judged, load_of, uncounted
+from strategies.shedding.steady.memory_format import (
+    Episode,
+    LoadHistory,
+    RecentMove,
+    histories_of,
+    moves_of,
+)
+from strategies.shedding.steady.planned_cluster import (
     MovePlan,
+    PlannedCluster,
     PlannedMove,
     after_moves,
     spread_of,
 )
-from strategies.shedding.steady.planned_cluster import PlannedCluster
 
 #: Clean samples of a broker that show the effect of its moves.
 _SAMPLES = 2
@@ -48,6 +55,78 @@ def remembered(episode: Episode, now_ms: int) -> Episode:
     return episode._replace(
         judged_at_ms=-1, error=None, idle_rounds=0, idle_moves=0, caution=1.0, rests_until_ms=-1
     )
+
+
+def settled(
+    loads: Sequence[BrokerLoad],
+    before: Sequence[RecentMove],
+    memory: Memory,
+    view: ClusterView,
+) -> tuple[dict[str, LoadHistory], list[RecentMove], list[RecentMove]]:
+    """The histories with the moves of the last round counted in, these moves with those before,
+    and those that a limit held back. A move that filters or an executor refused is dropped: its
+    bundle does not cool down. One that was refused later, or that no executor has carried out
+    in time, no longer counts.
+    """
+    histories = histories_of(memory, (load.broker for load in loads))
+    moves, brokers = list[RecentMove](), {one.broker: one for one in view.brokers}
+    held = [one for one in before if one.held]
+    for move in before:
+        if move.held:
+            continue
+        rests = view.now_ms - move.at_ms >= view.cool_down_ms
+        waits = move.bundle in view.cooling or (move.counted and rests)
+        shown = (move.shown and waits) or _shown(move, brokers)
+        # The cool-down of a move that is shown may end before the next round.
+        made = shown is not False or (waits and not _is_lost(move, brokers[move.source], view))
+        for name, sign in ((move.source, -1), (move.destination, 1)):
+            if name in histories and made and not move.counted:
+                histories[name] = counted(histories[name], move, sign)
+            elif name in histories and move.counted and not made:
+                histories[name] = uncounted(
+                    histories[name],
+                    move,
+                    sign,
+                    move.at_ms + view.command_ttl_ms,
+                    brokers[name].figures.bundle_count,
+                )
+        if made:
+            moves.append(move._replace(counted=True, shown=move.shown or shown is True))
+    return histories, moves, held
+
+
+def _shown(move: RecentMove, brokers: Mapping[str, BrokerLoad]) -> bool | None:
+    """Whether reports show that a decided move was carried out; None without a report of its
+    source.
+    """
+    source, destination = (
+        name in brokers and move.bundle in brokers[name].bundles.names
+        for name in (move.source, move.destination)
+    )
+    return destination or (not source if move.source in brokers else None)
+
+
+def _is_lost(move: RecentMove, source: BrokerLoad, view: ClusterView) -> bool:
+    """Whether the command for a move was not carried out, if this report does not show it."""
+    reported_at_ms = view.now_ms if source.reported_at_ms is None else source.reported_at_ms
+    return reported_at_ms >= _shown_by(move, view)
+
+
+def _shown_by(move: RecentMove, view: ClusterView) -> int:
+    """From when on all reports show a move, if its command was carried out."""
+    return move.at_ms + view.command_ttl_ms + AGE_MS
+
+
+def ends_of(
+    before: Sequence[RecentMove], made: Sequence[RecentMove], view: ClusterView
+) -> tuple[set[str], set[str]]:
+    """The brokers that a move may have left since the reports before these, and those that one may
+    have reached, which some reports show later. `before`: as these reports had shown them.
+    """
+    shown = {(one.bundle, one.at_ms) for one in before if one.shown}
+    moves = [one for one in made if view.now_ms < _shown_by(one, view)]
+    left = {one.source for one in moves if (one.bundle, one.at_ms) not in shown}
+    return left, {one.destination for one in moves}
 
 
 def judged_moves(

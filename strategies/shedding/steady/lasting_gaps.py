@@ -3,25 +3,23 @@
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
-from math import log, nan
+from math import nan
 
 import numpy as np
 
 from strategies.bundles import Floats, Ints
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.load_samples import SAMPLES, by_usage
+from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,
     LoadSample,
     columns,
     packed,
 )
-from strategies.shedding.steady.load_samples import SAMPLES, by_usage
 from strategies.shedding.steady.settings import Profile
 
 #: Samples of the plain, the huge and the lasting test, and samples per block mean of the last one.
 PLAIN, HUGE, BLOCK = 3, 2, 4
-#: The extremes of many noisy brokers lie further apart: points per ln(brokers / this number).
-CROWD_POINTS, CROWD_FROM = 2.0, 8
 #: A gap that is larger than its limit by this factor counts if traffic explains this part of it:
 #: what bundles cost beyond their bytes and messages, and bandwidth that is used in one direction
 #: only, explain the rest.
@@ -114,14 +112,6 @@ def widest_gap(
         elif nearest is None or excess > nearest.points - nearest.test.limit:
             nearest = gap
     return believed, nearest
-
-
-def crowd_points(brokers: int) -> float:
-    """What the limits of gaps and the width of the band grow by in a large cluster, in points."""
-    if brokers <= CROWD_FROM:
-        return 0.0
-    # The last bit of a logarithm depends on the processor.
-    return round(CROWD_POINTS * log(brokers / CROWD_FROM), 9)
 
 
 def followed(

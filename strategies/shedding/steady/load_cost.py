@@ -1,7 +1,8 @@
 """Learns what traffic costs: usage = (base + byte · throughput + message · message rate) / power.
 
 The factors are non-negative least squares over the levels that all brokers have shown, drawn
-weakly to a prior. A broker has a power other than 1 only where it clearly differs.
+weakly to a prior. A broker has a power other than 1 only where it clearly differs. What traffic
+explains corrects the usage that a broker shows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,7 @@ import numpy as np
 
 from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
-from strategies.shedding.steady.load_history import (
-    LEVEL_BYTES,
-    LoadHistory,
-    LoadSample,
-    columns,
-)
+from strategies.shedding.steady.memory_format import LEVEL_BYTES, LoadHistory, LoadSample, columns
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08
@@ -41,6 +37,12 @@ _TURNS = 4
 LITTLE = 0.05
 #: Bounds of the factor by which a broker's bundles cost more or less than predicted.
 SCALE = (0.6, 1.7)
+#: The usage that a broker shows in a few samples is this uncertain, in points (standard deviation):
+#: CPU deviates for minutes from what a broker's work takes.
+NOISE = 1.7
+#: At least this part of the difference between the usage that a broker shows and the one that its
+#: traffic explains is taken for lasting.
+LASTING = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,15 @@ def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
     shown = _clear(rows.ratios(factors)).tolist()
     clear = {name: one for name, one in zip(names, shown, strict=True) if one != 1}
     return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], clear)
+
+
+def drawn(shown: Floats, explained: Floats) -> Floats:
+    """float64[n] in points: the usages that brokers show, drawn to those that their traffic
+    explains by the part of the differences that noise is likely to be (James and Stein).
+    """
+    apart = shown - explained
+    noise = len(apart) * (NOISE * NOISE) / max(float(np.sort(apart * apart).sum()), 1e-9)
+    return explained + max(LASTING, 1.0 - noise) * apart
 
 
 class _Rows:

@@ -10,7 +10,7 @@ import numpy as np
 from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad
 from strategies.ordered_sum import ordered_sum
-from strategies.shedding.steady.load_history import (
+from strategies.shedding.steady.memory_format import (
     LARGEST,
     LEVEL_BYTES,
     ROW_BYTES,

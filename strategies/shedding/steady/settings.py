@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import log
 from types import MappingProxyType
 from typing import Annotated, Literal
 
 from strategies.settings import Setting
 
 Steadiness = Literal["background", "default", "tight"]
+
+#: The extremes of many noisy brokers lie further apart: points per ln(brokers / this number).
+CROWD_POINTS, CROWD_FROM = 2.0, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +92,11 @@ PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
         ),
     }
 )
+
+
+def crowd_points(brokers: int) -> float:
+    """What the limits of gaps and the width of the band grow by in a large cluster, in points."""
+    if brokers <= CROWD_FROM:
+        return 0.0
+    # The last bit of a logarithm depends on the processor.
+    return round(CROWD_POINTS * log(brokers / CROWD_FROM), 9)

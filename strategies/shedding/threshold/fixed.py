@@ -20,9 +20,7 @@ from strategies.shedding.candidates import ordinary_bundles
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import gathered, revised, settling, unusable
 from strategies.shedding.relief import MARGIN, Room, relieve
-from strategies.shedding.threshold.settings import (
-    LOWER_MARGIN,
-    ThresholdSettings,
+from strategies.shedding.threshold.reason_texts import (
     above_average,
     already_fell,
     below_threshold,
@@ -32,6 +30,7 @@ from strategies.shedding.threshold.settings import (
     too_little_traffic,
     waiting_for_moves,
 )
+from strategies.shedding.threshold.settings import LOWER_MARGIN, ThresholdSettings
 
 
 @dataclass(frozen=True, slots=True)

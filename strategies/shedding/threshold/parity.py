@@ -21,9 +21,7 @@ from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import gathered, revised
 from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
-from strategies.shedding.threshold.settings import (
-    LOWER_MARGIN,
-    ThresholdSettings,
+from strategies.shedding.threshold.reason_texts import (
     above_average,
     below_threshold,
     lower_boundary,
@@ -31,6 +29,7 @@ from strategies.shedding.threshold.settings import (
     none_below,
     too_little_traffic,
 )
+from strategies.shedding.threshold.settings import LOWER_MARGIN, ThresholdSettings
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,16 @@ from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.candidates import candidates
 from strategies.shedding.reason_texts import comparable
-from strategies.shedding.transfer.loop import Loop, LoopRules
-from strategies.shedding.transfer.settings import (
+from strategies.shedding.transfer.exchange_loop import (
+    Loop,
+    LoopRules,
     Statistics,
     Stores,
     TransferReason,
-    TransferSettings,
     TransferVerdict,
     statistics,
 )
+from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.transfer.topk import top_bundles
 from strategies.shedding.transfer.transfer_round import TransferShedder
 

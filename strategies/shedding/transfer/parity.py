@@ -13,15 +13,16 @@ from strategies.figures.usage import weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order, double_keys
 from strategies.settings import Weights
 from strategies.shedding.candidates import java_candidates
-from strategies.shedding.transfer.loop import Loop, LoopRules
-from strategies.shedding.transfer.settings import (
+from strategies.shedding.transfer.exchange_loop import (
+    Loop,
+    LoopRules,
     Statistics,
     Stores,
     TransferReason,
-    TransferSettings,
     TransferVerdict,
     statistics,
 )
+from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.transfer.topk import java_top_bundles
 from strategies.shedding.transfer.transfer_round import TransferShedder
 

@@ -33,7 +33,8 @@ from strategies.filters.isolation import governing
 from strategies.filters.policies import PoliciesView
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Setting
-from strategies.shedding.transfer.settings import OfferedBundle, TopLists, TransferSettings
+from strategies.shedding.transfer.exchange_loop import OfferedBundle, TopLists
+from strategies.shedding.transfer.settings import TransferSettings
 
 _SYSTEM_NAMESPACE = re.compile(r"(?:pulsar|sla-monitor)/[^:]+:\d+|pulsar/system", re.ASCII)
 

@@ -21,15 +21,15 @@ from strategies.shedding.broker_memory import kept_of, with_transfers
 from strategies.shedding.candidates import Candidates, bundles_left_alone, must_stay
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
-from strategies.shedding.transfer.settings import (
+from strategies.shedding.transfer.exchange_loop import (
     BrokerEntry,
     Stores,
     TopLists,
     TransferMove,
-    TransferSettings,
     TransferVerdict,
     transferable,
 )
+from strategies.shedding.transfer.settings import TransferSettings
 from strategies.shedding.transfer.topk import Top, has_policies, top_lists
 
 _WHY_NOTHING = {

@@ -32,15 +32,17 @@ from strategies.shedding.reason_texts import (
     setting,
     too_few_bundles,
 )
-from strategies.shedding.uniform.settings import (
-    Gap,
-    UniformSettings,
+from strategies.shedding.uniform.reason_texts import (
     even,
+    leaves,
     not_the_busiest,
     nothing_fits,
+    rest,
     too_little,
-    totals,
+    why,
 )
+from strategies.shedding.uniform.settings import UniformSettings
+from strategies.shedding.uniform.traffic_gap import Gap, totals
 
 #: Traffic that an idle broker counts with, so that a ratio to it exists.
 _IDLE = 1.0
@@ -68,14 +70,14 @@ class UniformLoadShedder:
         decisions = [decision for leaving, _ in outcome.values() for decision in leaving]
         skips = [skip for _, staying in outcome.values() for skip in staying]
         others = tuple(name for name in judged if name not in outcome)
-        rest = (
+        others_stay = (
             [even(view.cluster, self.settings)]
             if not outcome
             else [not_the_busiest(others)]
             if others
             else []
         )
-        return Shedding(tuple(decisions), (*left_out, *skips, *rest), memory)
+        return Shedding(tuple(decisions), (*left_out, *skips, *others_stay), memory)
 
     def _gaps(self, brokers: Sequence[BrokerLoad]) -> list[Gap]:
         """One gap per measure. Brokers are in the order of names, so the first of equal ones is the
@@ -105,7 +107,7 @@ class UniformLoadShedder:
         self, broker: BrokerLoad, gap: Gap, view: ClusterView
     ) -> tuple[list[Decision], list[Skip]]:
         if (count := ordinary_bundles(broker)) <= 1:
-            return [], [too_few_bundles(gap.busiest, gap.why, count)]
+            return [], [too_few_bundles(gap.busiest, why(gap), count)]
         if not gap.need >= self.settings.minimum(gap.metric):
             return [], [too_little(gap, self.settings.minimum(gap.metric))]
         found, metric = (
@@ -119,7 +121,7 @@ class UniformLoadShedder:
             names[at] for at in pick_by_name(names, list(fitting.values()), that_fit(gap.need))
         ]
         picked, over = (picked, []) if limit == -1 else (picked[:limit], picked[limit:])
-        decisions = [gap.decision(name, movable[name]) for name in picked]
+        decisions = [leaves(gap, name, movable[name]) for name in picked]
         skips = [*must_stay(broker.broker, found), *self._left_alone(gap, movable, picked, over)]
         return decisions, skips if decisions else [nothing_fits(gap, self.settings), *skips]
 
@@ -130,7 +132,7 @@ class UniformLoadShedder:
         unfit = [name for name in staying if movable[name] > 0]
         return [
             *idle(gap.busiest, [name for name in staying if not movable[name] > 0]),
-            *bundles_left_alone(gap.busiest, "does-not-fit", gap.rest, unfit),
+            *bundles_left_alone(gap.busiest, "does-not-fit", rest(gap), unfit),
             *bundles_left_alone(
                 gap.busiest,
                 "enough-for-one-round",

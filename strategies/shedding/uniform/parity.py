@@ -19,7 +19,9 @@ from strategies.settings import Weights
 from strategies.shedding.candidates import JavaTies, Picker
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import Metric, too_few_bundles
-from strategies.shedding.uniform import settings as uniform
+from strategies.shedding.uniform import reason_texts as texts
+from strategies.shedding.uniform.settings import UniformSettings
+from strategies.shedding.uniform.traffic_gap import Gap, totals
 
 _INT_MAX = 2_147_483_647
 _ALMOST_ZERO = 1e-6
@@ -33,24 +35,24 @@ class ParityUniformLoadShedder:
     highest throughput.
     """
 
-    settings: uniform.UniformSettings
+    settings: UniformSettings
     weights: Weights
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
         """One round; at most one broker sheds."""
         gap = self._uneven(view)
         if gap is None:
-            return Shedding((), (uniform.even(view.cluster, self.settings),), memory)
+            return Shedding((), (texts.even(view.cluster, self.settings),), memory)
         busiest = next(broker for broker in view.brokers if broker.broker == gap.busiest)
         decisions, skips = self._relieve(busiest, gap, JavaTies(view))
         others = tuple(broker.broker for broker in view.brokers if broker is not busiest)
         return Shedding(
             tuple(decisions),
-            (*skips, *([uniform.not_the_busiest(others)] if others else [])),
+            (*skips, *([texts.not_the_busiest(others)] if others else [])),
             memory,
         )
 
-    def _uneven(self, view: ClusterView) -> uniform.Gap | None:
+    def _uneven(self, view: ClusterView) -> Gap | None:
         """The gap to act on: that of the rates if it is wide enough, otherwise that of the
         throughputs.
         """
@@ -70,26 +72,26 @@ class ParityUniformLoadShedder:
         )
 
     def _relieve(
-        self, broker: BrokerLoad, gap: uniform.Gap, ties: JavaTies
+        self, broker: BrokerLoad, gap: Gap, ties: JavaTies
     ) -> tuple[list[Decision], list[Skip]]:
         if broker.figures.bundle_count <= 1:
-            return [], [too_few_bundles(gap.busiest, gap.why, broker.figures.bundle_count)]
+            return [], [too_few_bundles(gap.busiest, texts.why(gap), broker.figures.bundle_count)]
         if gap.need < self.settings.minimum(gap.metric):
-            return [], [uniform.too_little(gap, self.settings.minimum(gap.metric))]
+            return [], [texts.too_little(gap, self.settings.minimum(gap.metric))]
         slack = _OLD_SLACK if self.settings.pulsar_version < "4.1" else 0
         picker = _that_fit(int(gap.need), slack, self.settings.max_bundles)
-        picks, skips = ties.pick(broker, gap.metric, picker, ("does-not-fit", gap.rest))
-        decisions = [gap.decision(one.bundle, one.load) for one in picks]
-        return decisions, skips if decisions else [uniform.nothing_fits(gap, self.settings), *skips]
+        picks, skips = ties.pick(broker, gap.metric, picker, ("does-not-fit", texts.rest(gap)))
+        decisions = [texts.leaves(gap, one.bundle, one.load) for one in picks]
+        return decisions, skips if decisions else [texts.nothing_fits(gap, self.settings), *skips]
 
 
-def _gap(metric: Metric, view: ClusterView, share: float) -> uniform.Gap:
+def _gap(metric: Metric, view: ClusterView, share: float) -> Gap:
     """Extremes in the order of Java's map: the first broker wins ties, NaN never wins."""
-    values = uniform.totals(metric, view.brokers)
+    values = totals(metric, view.brokers)
     busiest, most = _beyond(-1.0, values, view)
     idlest, least = _beyond(-float(_INT_MAX), -values, view)
     least = 1.0 if -_ALMOST_ZERO <= -least <= _ALMOST_ZERO else -least
-    return uniform.Gap(metric, busiest, idlest, most, least, float(_to_int((most - least) * share)))
+    return Gap(metric, busiest, idlest, most, least, float(_to_int((most - least) * share)))
 
 
 def _beyond(start: float, values: Floats, view: ClusterView) -> tuple[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from strategies.bundles import Bools, Floats, namespace_of
 from strategies.ordered_sum import ordered_sum
-from strategies.shedding.steady.move_plan import (
+from strategies.shedding.steady.planned_cluster import (
     TINY,
     UNSURE,
     LoadedBrokers,

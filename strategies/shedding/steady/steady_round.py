@@ -1,44 +1,122 @@
-"""Decides a round of SteadyShedder from its brokers' samples: whether a gap lasts, and a plan's
-moves.
+"""Decides a round of SteadyShedder: whether it acts on a gap that lasts, by a plan for the whole
+cluster, goes on with the last plan, or leaves everything where it is.
+
+The rule is this project's own. Pulsar has no such class, so both modes run it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from math import isfinite
+from operator import attrgetter
 
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.strategy_memory import Memory
+from strategies.figures.usage import weighted_usages
+from strategies.settings import Weights
+from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import Shedding
-from strategies.shedding.steady import reasons
-from strategies.shedding.steady.best_plan import best_plan
-from strategies.shedding.steady.certificate import certified
+from strategies.shedding.reason_texts import unusable
+from strategies.shedding.steady import reason_texts
+from strategies.shedding.steady.cheapest_plan import best_plan
+from strategies.shedding.steady.fluctuating_load import weighed
 from strategies.shedding.steady.last_plan import (
+    ends_of,
     goes_on,
     hold,
+    judged_moves,
     last_moves,
+    remembered,
     rest_of_plan,
+    settled,
+    without_lost,
     without_swaps,
 )
-from strategies.shedding.steady.lasting_gaps import LoadGap, crowd_points, widest_gap
+from strategies.shedding.steady.lasting_gaps import LoadGap, followed, widest_gap
 from strategies.shedding.steady.load_cost import LoadCost, learned
-from strategies.shedding.steady.load_history import Episode, LoadHistory, RecentMove
-from strategies.shedding.steady.load_samples import load_of
-from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, no_moves, spread_of
-from strategies.shedding.steady.obstacles import cluster_full, weighed, why_not_even
-from strategies.shedding.steady.planned_cluster import PlannedCluster
-from strategies.shedding.steady.settings import PROFILES, SteadySettings
+from strategies.shedding.steady.load_samples import load_of, recorded
+from strategies.shedding.steady.memory_format import Episode, LoadHistory, RecentMove, moves_of
+from strategies.shedding.steady.obstacles_to_balance import cluster_full, why_not_even
+from strategies.shedding.steady.optimum_certificate import certified
+from strategies.shedding.steady.planned_cluster import (
+    MovePlan,
+    PlannedCluster,
+    PlannedMove,
+    no_moves,
+    spread_of,
+)
+from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
 
+#: In larger clusters, a round compares and plans for this many of the fullest, and of the emptiest
+#: brokers.
+_ENDS = 100
 _MINUTE_MS = 60_000
-
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
 #: hurts more than another pause of their clients.
 URGENT_GAP, URGENT_REST = 20.0, 1 / 15
-
 #: Part of what the last plan's moves were predicted to cut the spread by on average that a
 #: follow-up's moves must: a small correction is as long a pause for a bundle's clients as a large
 #: one.
 WORTH_OF_LAST = 0.1
+
+
+@dataclass(frozen=True)
+class SteadyShedder:
+    """Moves bundles when a gap between brokers lasts, by a plan for the whole cluster."""
+
+    settings: SteadySettings
+    weights: Weights
+
+    def shed(self, view: ClusterView, memory: Memory) -> Shedding:
+        """One round. The order of brokers and bundles in the view does not matter."""
+        # Brokers in the order of the view, which most likely is their order in memory: thousands
+        # by name would take longer.
+        usages = weighted_usages([load.figures for load in view.brokers], self.weights).tolist()
+        usage = {
+            load.broker: value
+            for load, value in zip(view.brokers, usages, strict=True)
+            if isfinite(value)
+        }
+        loads = [load for load in view.brokers if load.broker in usage]
+        lost = sorted(load.broker for load in view.brokers if load.broker not in usage)
+        before = moves_of(memory.cluster)
+        known, made, held = settled(loads, before, memory, view)
+        moves = resting(made, view.now_ms, self.settings.rest_minutes)
+        period_ms = 1000.0 * self.settings.sample_seconds
+        histories = {
+            load.broker: recorded(
+                load, usage[load.broker], known.get(load.broker), view.now_ms, period_ms
+            )
+            for load in loads
+        }
+        compared = {name: histories[name] for name in compared_brokers(usage)}
+        episode = remembered(Episode(*memory.cluster.episode), view.now_ms)
+        episode = without_lost(episode, before, made)
+        episode = followed(episode, known, histories, view.now_ms, ends_of(before, made, view))
+        if not held:
+            episode = judged_moves(episode, compared, moves, view.now_ms, view.foreign_ms)
+        round_ = PlannedRound(
+            view,
+            sorted((load for load in loads if load.broker in compared), key=attrgetter("broker")),
+            compared,
+            moves,
+            episode,
+            self.settings,
+            loads,
+            held,
+            with_histories(memory, histories),
+        )
+        decided = round_.decided()
+        return replace(decided, skips=(*unusable(lost), *decided.skips))
+
+
+def compared_brokers(usage: Mapping[str, float]) -> list[str]:
+    """The brokers that a round compares, by name: all, or the fullest and the emptiest."""
+    if len(usage) <= 2 * _ENDS:
+        return sorted(usage)
+    ranked = sorted(sorted(usage), key=usage.__getitem__)
+    return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
 
 
 def resting(
@@ -63,7 +141,7 @@ def gap_or_reason(
     wide enough.
     """
     if now_ms < episode.rests_until_ms:
-        return reasons.resting(cluster, episode, now_ms)
+        return reason_texts.resting(cluster, episode, now_ms)
     profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
     gap, nearest = widest_gap(
         histories, lambda name, load: cost().expected(name, load), profile, episode, now_ms
@@ -71,7 +149,7 @@ def gap_or_reason(
     if gap is not None:
         return gap
     doubted = sorted(name for name, one in histories.items() if one.doubted)
-    return reasons.even(cluster, nearest, doubted, profile.lasting)
+    return reason_texts.even(cluster, nearest, doubted, profile.lasting)
 
 
 @dataclass(frozen=True)
@@ -124,7 +202,7 @@ class PlannedRound:
         rest_minutes = self._rest_minutes(gap.points)
         cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.cut else 0.0)
         if len(cluster.known) < 2:
-            return self._shedding(reasons.no_plan(self.view.cluster, gap, self.live))
+            return self._shedding(reason_texts.no_plan(self.view.cluster, gap, self.live))
         follows = gap.test.code == "follow-up"
         plan = best_plan(
             cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
@@ -136,7 +214,7 @@ class PlannedRound:
         )
         round_ = replace(self, episode=episode)
         if refuted:
-            skip = reasons.comes_and_goes(self.view.cluster, gap, profile.proven)
+            skip = reason_texts.comes_and_goes(self.view.cluster, gap, profile.proven)
             return round_._shedding([skip], certify=self._certify)
         return round_._moved(cluster, plan, gap, rest_minutes)
 
@@ -157,17 +235,17 @@ class PlannedRound:
             *cluster_full(cluster),
             *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
         ]
-        rest = reasons.rest_text(rest_minutes, self.settings)
+        rest = reason_texts.rest_text(rest_minutes, self.settings)
         if not plan.moves and isinstance(gap, LoadGap):
-            skips = [*reasons.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
+            skips = [*reason_texts.no_better_plan(cluster, gap, self.live, rest, advice), *advice]
             return self._shedding(skips, certify=certify)
         after = replace(
             self,
             moves=(*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
             episode=_after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
         )
-        skips = [*advice, *reasons.left_alone(cluster, plan, self.live, rest, advice)]
-        return after._shedding(skips, reasons.decisions(cluster, plan, gap), certify)
+        skips = [*advice, *reason_texts.left_alone(cluster, plan, self.live, rest, advice)]
+        return after._shedding(skips, reason_texts.decisions(cluster, plan, gap), certify)
 
     def _least_cut(self) -> float:
         """What each move of a follow-up must cut the spread by, in points."""

@@ -1,31 +1,17 @@
-"""OverloadShedder as an entry of the registry: goal, tuning, placement, and the rounds in which it
-decides nothing.
-"""
+"""OverloadShedder as an entry of the registry: goal, tuning, placement and reason codes."""
 
-from collections.abc import Sequence
-
-from strategies.cluster.model import Round, Skip
-from strategies.cluster.strategy_memory import Memory
+from strategies.cluster.model import Round
 from strategies.reason_codes import NOTHING, Meaning
-from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
+from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder, parity_usage
+from strategies.shedding.overload.quiet_rounds import quiet
 from strategies.shedding.overload.settings import OverloadSettings
 
 
 def highest_usage(record: Round) -> float:
     """Usage of the fullest broker, in points."""
     return 100.0 * max(record.balanced_usage.values(), default=0.0)
-
-
-def quiet(settings: OverloadSettings) -> QuietScreen:
-    """Finds rounds in which no broker is overloaded; the strategy has no memory."""
-
-    def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
-        hot = ~(rounds.usage < settings.threshold_percent / 100).all(axis=1)
-        return [()] * (int(hot.argmax()) if hot.any() else len(rounds.usage)), memory
-
-    return screen
 
 
 ENTRY = SheddingStrategy(

@@ -7,11 +7,15 @@ from strategies.figures.counts_and_ages import counted
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import setting, settling
+from strategies.shedding.steady.fluctuating_load import ENOUGH
 from strategies.shedding.steady.lasting_gaps import GapTest, LoadGap
-from strategies.shedding.steady.load_history import Episode
-from strategies.shedding.steady.move_plan import MovePlan, PlannedMove, spread_of
-from strategies.shedding.steady.obstacles import ENOUGH
-from strategies.shedding.steady.planned_cluster import PlannedCluster
+from strategies.shedding.steady.memory_format import Episode
+from strategies.shedding.steady.planned_cluster import (
+    MovePlan,
+    PlannedCluster,
+    PlannedMove,
+    spread_of,
+)
 from strategies.shedding.steady.settings import SteadySettings
 
 _MINUTE_MS = 60_000

@@ -1,24 +1,153 @@
-"""The main loop of TransferShedder in both modes: whether the cluster is uneven, and which bundles
-its two ends exchange.
+"""The main loop of TransferShedder in both modes, with its input and its verdict: whether the
+cluster is uneven, and which bundles its two ends exchange.
 
 Source of the rule: `TransferShedder.findBundlesForUnloading` of Pulsar 4.2.4.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, isnan, nan, sqrt
+from typing import Literal
 
 from strategies.bundles import is_system_bundle
 from strategies.ordered_sum import ordered_sum
-from strategies.shedding.transfer.settings import (
-    BrokerEntry,
-    OfferedBundle,
-    Statistics,
-    Stores,
-    TransferMove,
-    TransferReason,
-    TransferSettings,
-    quotient,
-)
+from strategies.shedding.transfer.settings import TransferSettings
+
+TransferReason = Literal[
+    "Overloaded",
+    "Underloaded",
+    "HitCount",
+    "NoBundles",
+    "CoolDown",
+    "OutDatedData",
+    "NoLoadData",
+    "NoBrokers",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEntry:
+    """A broker's entry in the load-data store: averaged usage (fraction), averaged and current
+    throughput (bytes/s), when (ms).
+    """
+
+    usage: float
+    throughput_average: float
+    throughput: float
+    updated_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedBundle:
+    """One of a broker's heaviest bundles, with its bytes/s."""
+
+    bundle: str
+    throughput: float
+
+
+def transferable(
+    settings: TransferSettings, candidates: Collection[str], source: str, destination: str
+) -> bool:
+    """Whether a bundle may move if these available brokers pass all filters."""
+    if destination not in candidates:
+        return False
+    if settings.transfer:
+        return destination != source
+    return any(broker != source for broker in candidates)
+
+
+#: Returns the top list of a broker, lightest bundle first; None for a broker without one.
+TopLists = Callable[[str], Sequence[OfferedBundle] | None]
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Input of one round. `brokers`: in the order of the loop.
+
+    `cooling`: bundles that moved recently; `unloaded_at_ms`: broker → when it last shed;
+    `may_move(bundle, source, destination)`: whether policies and filters allow the move.
+    """
+
+    now_ms: int
+    brokers: Mapping[str, BrokerEntry]
+    top: TopLists
+    available: Collection[str]
+    cooling: Collection[str] = ()
+    unloaded_at_ms: Mapping[str, int] = field(default_factory=dict)
+    may_move: Callable[[str, str, str], bool] = lambda bundle, source, destination: True
+
+
+@dataclass(frozen=True, slots=True)
+class TransferMove:
+    """A bundle that leaves; without a destination if transfers are off. `swapped`: it makes room on
+    its broker for another bundle.
+    """
+
+    source: str
+    bundle: str
+    destination: str | None
+    reason: TransferReason
+    throughput: float
+    swapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Mean and population standard deviation of usage, with the sums to estimate them after a
+    move.
+    """
+
+    average: float = 0.0
+    std: float = 0.0
+    squares: float = 0.0
+    count: int = 0
+
+    def after(self, most: float, least: float, moved: float) -> "Statistics":
+        """Statistics after a move of `moved` (usage) from the fullest to the emptiest broker; the
+        mean stays.
+        """
+        fuller, emptier = max(most - moved, 0.0), least + moved  # in this order NaN stays NaN
+        squares = self.squares - (most * most + least * least)
+        squares += fuller * fuller + emptier * emptier
+        std = sqrt(abs(squares / self.count - self.average * self.average))
+        return Statistics(self.average, std, squares, self.count)
+
+
+def statistics(usages: Sequence[float]) -> Statistics:
+    """Statistics of at least one usage, summed in this order as in Java: for nearly equal usages
+    the deviation may be NaN.
+    """
+    squares = ordered_sum(usage * usage for usage in usages)
+    average = ordered_sum(usages) / len(usages)
+    variance = squares / len(usages) - average * average
+    return Statistics(average, sqrt(variance) if variance >= 0 else nan, squares, len(usages))
+
+
+@dataclass(frozen=True, slots=True)
+class TransferVerdict:
+    """Verdict of a round. `skipped`: the reason why no bundle moves, None if some do.
+
+    `published`: mean and standard deviation, if the round got as far as computing them. `over`:
+    brokers that shed long enough ago. `left_out`: brokers left out of the round (fixed mode).
+    """
+
+    moves: tuple[TransferMove, ...]
+    skipped: TransferReason | None
+    hits: int
+    statistics: Statistics
+    published: tuple[float, float] | None
+    over: frozenset[str] = frozenset()
+    left_out: Mapping[str, TransferReason] = field(default_factory=dict)
+
+
+def quotient(dividend: float, divisor: float) -> float:
+    """IEEE division: infinite by zero, NaN for 0/0."""
+    if divisor:
+        return dividend / divisor
+    return (
+        nan if isnan(dividend) or dividend == 0 or isnan(divisor) else inf if dividend > 0 else -inf
+    )
+
 
 #: A swap must leave the fuller broker below this part of its traffic.
 _SWAP_WORTH_IT = 0.75

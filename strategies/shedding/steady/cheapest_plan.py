@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.shedding.steady.move_plan import (
+from strategies.shedding.steady.greedy_move_search import MANY, searched, starts
+from strategies.shedding.steady.planned_cluster import (
     TINY,
     LoadedBrokers,
     MovePlan,
@@ -22,7 +23,6 @@ from strategies.shedding.steady.move_plan import (
     spread_of,
     unsure_spread,
 )
-from strategies.shedding.steady.move_search import MANY, searched, starts
 from strategies.shedding.steady.settings import Profile
 
 #: Widths that are tried, as factors of the profile's band.

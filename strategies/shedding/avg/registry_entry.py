@@ -4,12 +4,7 @@ from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
-from strategies.shedding.contract import (
-    GoalFigure,
-    SheddingStrategy,
-    StrategyMemory,
-    usage_range,
-)
+from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory, usage_range
 
 
 def memory(settings: AvgSettings) -> StrategyMemory:
