@@ -155,8 +155,8 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
 
 def progress_file(path: Path, most_bytes: int) -> OnProgress:
     """Returns a function that appends one JSON line per micro-batch to a file, and moves the
-    content of a file of `most_bytes` to an older one (`disk_use.cut`). Raises SinkError if the file
-    cannot be opened.
+    content of a file of `most_bytes` to an older one. Raises SinkError if the file cannot be
+    opened.
     """
     try:
         path.open("ab").close()

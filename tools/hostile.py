@@ -230,7 +230,7 @@ def many_rounds(broker: KafkaBroker, folder: Path, count: int) -> Result:
 
 
 def _encoded(bundle: str, source: str, destination: str) -> bytes:
-    from sinks.wire.codec import encode_command
+    from sinks.wire.encoding import encode_command
 
     now = int(time.time() * 1000)
     return encode_command(

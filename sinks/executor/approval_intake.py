@@ -5,12 +5,12 @@ its position is committed. Answers are published from the journal.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.approval_journal import Answered, ApprovalJournal, RefusedRecord
 from sinks.executor.settings import ExecutorConfig
-from sinks.executor.task_intake import Answered, RefusedRecord
 from sinks.topics.open_topics import Consumer, TopicRecord
 from sinks.topics.skip_unreadable import check_complete
-from sinks.wire.codec import decode_approval, decode_approval_outcome, encode_approval_outcome
+from sinks.wire.codec import decode_approval, decode_approval_outcome
+from sinks.wire.operator_records import encode_approval_outcome
 from sinks.wire.record_origin import Position
 from strategies.errors import WireError
 from strategies.executor.admission import Signature

@@ -13,12 +13,15 @@ from typing import NamedTuple
 
 from sinks.executor.journal import AT, FOREVER_MS, Journal, Received
 from sinks.executor.settings import ExecutorConfig
+from sinks.topics.open_topics import TopicRecord
 from sinks.wire.operator_records import command_digest
 from sinks.wire.record_origin import Position
 from strategies.cluster.model import Command, OutcomeStatus
+from strategies.errors import WireError
 from strategies.executor.admission import Objection
 from strategies.executor.approvals_and_pauses import (
     Approval,
+    ApprovalOutcome,
     ApprovalStatus,
     ApprovedCommand,
     PauseOrder,
@@ -274,3 +277,20 @@ def next_held(
         if len(wave) == config.at_once:
             break
     return wave
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A record that is no command, and why."""
+
+    record: TopicRecord
+    error: WireError
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer to an approval record, and the record's position."""
+
+    position: Position
+    outcome: ApprovalOutcome
+    encoded: bytes

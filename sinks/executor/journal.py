@@ -27,6 +27,11 @@ _VERSION = 3
 AT = "id = ? AND topic = ? AND part = ? AND place = ?"
 #: SQLite's integers have 64 bits.
 FOREVER_MS = 2**62
+#: How long a verdict is remembered after its command has expired. From then on a repetition is
+#: refused because it is too late.
+REMEMBER_MS = 3_600_000
+#: The same at a start, where no command has shown yet whether this machine's clock is right.
+REMEMBER_AT_START_MS = 7 * 86_400_000
 #: The longest that a bundle without an owner may hold back others.
 _LONGEST_HOLD_MS = 86_400_000
 _TABLES = """

@@ -17,8 +17,8 @@ from sinks.wire.codec import (
     decode_outcome,
     decode_rejected,
     decode_round,
-    encode_approval,
 )
+from sinks.wire.operator_records import encode_approval
 from strategies.cluster.model import LoadReport
 from strategies.errors import SettingsError, WireError
 from strategies.filters.policies import read_policies

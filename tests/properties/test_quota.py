@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.record_origin import OutputRow, Position, WireLimits
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_origin import Position, WireLimits
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit
 from strategies.cluster.rule_settings import BulkheadSettings
 from strategies.cluster.state_store import InMemoryStore

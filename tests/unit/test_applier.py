@@ -12,8 +12,9 @@ from sinks.executor.effect_texts import Allowance, MoveOnItsWay
 from sinks.executor.move_guard import RateLimiter
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings
-from sinks.wire.codec import encode_command, read_command
+from sinks.wire.codec import read_command
 from sinks.wire.contracts.execution import CommandRecord
+from sinks.wire.encoding import encode_command
 from tests.control_topic import command
 from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put

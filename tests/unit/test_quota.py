@@ -7,7 +7,8 @@ import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.codec import decode_rejected, decode_round
-from sinks.wire.record_origin import OutputRow, Position
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import Round
 from strategies.cluster.quota import EMPTY, Bulkhead, OverQuota, UnreadRecord, admit
 from strategies.cluster.rule_settings import BulkheadSettings
