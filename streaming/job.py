@@ -29,12 +29,11 @@ from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.pulsar_releases import PulsarRelease
 from streaming.auto_settings import resolve_release, with_partitions
-from streaming.bounded_files import keep_short
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
-from streaming.checkpoint.guard_file import guard_of, written_guard
-from streaming.cluster.spark_launcher import is_submitted
-from streaming.cluster.submitted import stopped_by_java
-from streaming.cluster.workers import check_workers, is_local
+from streaming.checkpoint.remembered_settings import guard_of, written_guard
+from streaming.cluster.remote_workers import check_workers, is_local
+from streaming.cluster.spark_submit_java import stopped_by_java
+from streaming.cluster.spark_submit_start import is_submitted
 from streaming.failures import explain, java_end_error
 from streaming.outputs.batch_facts import Written
 from streaming.outputs.output_topics import JOB_TOPICS, open_output, topic_complaints
@@ -42,6 +41,7 @@ from streaming.progress import BatchProgress, OnProgress, Progress, progress_fil
 from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
 from streaming.retries import retry_after_outages, retry_transient
 from streaming.settings import JobSettings
+from streaming.spark_log_rotation import keep_short
 from streaming.spark_session import (
     JAVA_ENDS_S,
     java_end,

@@ -13,8 +13,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
-from streaming.bounded_files import cut
 from streaming.outputs.batch_facts import BatchFacts, Written, observed
+from streaming.spark_log_rotation import cut
 
 OnProgress = Callable[["BatchProgress"], None]
 

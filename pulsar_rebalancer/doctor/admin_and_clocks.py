@@ -36,7 +36,7 @@ from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name
 from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls
 from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import Figures, LoadReport
 from strategies.cluster.round_state import reason_of
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized, WireError

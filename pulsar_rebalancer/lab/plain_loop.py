@@ -4,8 +4,8 @@ Spark produces the same bytes.
 
 from collections import defaultdict
 
-from sinks.wire.codec import decode
 from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, rejected_row
+from sinks.wire.record_decoding import decode
 from sinks.wire.record_origin import (
     DEFAULT_LIMITS,
     Position,

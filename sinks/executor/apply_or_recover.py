@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sinks.executor.effect_texts import (
+from sinks.executor.outcome_status_and_reason import (
     MOST_UNLOADS,
     Allowance,
     Effect,

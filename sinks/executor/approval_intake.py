@@ -9,8 +9,8 @@ from sinks.executor.approval_journal import Answered, ApprovalJournal, RefusedRe
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.open_topics import Consumer, TopicRecord
 from sinks.topics.skip_unreadable import check_complete
-from sinks.wire.codec import decode_approval, decode_approval_outcome
 from sinks.wire.operator_records import encode_approval_outcome
+from sinks.wire.record_decoding import decode_approval, decode_approval_outcome
 from sinks.wire.record_origin import Position
 from strategies.errors import WireError
 from strategies.executor.admission import Signature

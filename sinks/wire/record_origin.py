@@ -12,8 +12,8 @@ from typing import Annotated, NamedTuple
 import msgspec
 import zstandard
 
+from sinks.wire.incoming_numbers import with_plain_numbers
 from sinks.wire.names_and_times import check_shape, is_cluster, other_unit
-from sinks.wire.plain_numbers import with_plain_numbers
 from strategies.cluster.model import LARGEST_TIME
 from strategies.errors import ContractError, WireError
 from strategies.settings import Setting

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from sinks.wire.encoding import encode_round
+from sinks.wire.record_encoding import encode_round
 from strategies.cluster.model import Round, Skip
 
 #: Bytes. Below the defaults of Pulsar (5 MiB) and of `topics create` on Kafka (8 MiB). A round of

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strategies.errors import SettingsError, StateVersionError
-from streaming.bounded_files import older_names
-from streaming.checkpoint.checkpoint_folder import committed_batch, moved_aside, name_schemas
-from streaming.checkpoint.guard_file import (
+from streaming.checkpoint.locks import LOCKS, locked, sign_lock
+from streaming.checkpoint.remembered_settings import (
     DRAFT,
     GUARD,
     MAY_CHANGE,
@@ -30,8 +29,9 @@ from streaming.checkpoint.guard_file import (
     write_guard,
     written_guard,
 )
-from streaming.checkpoint.locks import LOCKS, locked, sign_lock
+from streaming.checkpoint.spark_checkpoint_files import committed_batch, moved_aside, name_schemas
 from streaming.settings import JobSettings, local_path
+from streaming.spark_log_rotation import older_names
 from streaming.start_lines import START_LINES
 
 SPARK_LOG = "spark.log"

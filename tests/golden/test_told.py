@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pulsar_rebalancer.settings.broker_conf.convert import convert
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.wire.codec import (
+from sinks.wire.operator_records import encode_approval
+from sinks.wire.record_decoding import (
     decode,
     decode_approval,
     decode_command,
@@ -18,7 +19,6 @@ from sinks.wire.codec import (
     decode_rejected,
     decode_round,
 )
-from sinks.wire.operator_records import encode_approval
 from strategies.cluster.model import LoadReport
 from strategies.errors import SettingsError, WireError
 from strategies.filters.policies import read_policies

@@ -20,7 +20,7 @@ from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from streaming.decode_rows import reading
 from streaming.processor import by_cluster, fold
-from streaming.state.rows import from_bytes, to_bytes
+from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.telemetry_lines import line, load_report, sweep
 
 QUOTA = BulkheadSettings(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sinks.wire.codec import (
+from sinks.wire.operator_records import encode_approval
+from sinks.wire.record_decoding import (
     decode,
     decode_answer,
     decode_approval,
@@ -19,7 +20,6 @@ from sinks.wire.codec import (
     decode_rejected,
     decode_round,
 )
-from sinks.wire.operator_records import encode_approval
 from sinks.wire.record_origin import cluster_of
 from strategies.errors import WireError
 from tests.changed_records import changed

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from sinks.wire.record_origin import (
     Peeked,
     Position,

@@ -24,7 +24,7 @@ from sinks.metrics.disk_space import file_topics
 from sinks.metrics.service_metrics import ExecutorMetrics
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_settings import TopicUri
-from sinks.wire.encoding import encode_outcome
+from sinks.wire.record_encoding import encode_outcome
 from strategies.errors import SinkError
 from strategies.executor.approvals_and_pauses import ApprovalOutcome
 

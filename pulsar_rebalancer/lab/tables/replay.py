@@ -23,8 +23,8 @@ from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_r
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
-from sinks.wire.codec import decode_rejected
 from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.record_origin import Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError

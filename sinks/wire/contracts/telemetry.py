@@ -65,7 +65,7 @@ class ResourceUsage(Struct, frozen=True, gc=False):
     limit: ResourceFigure
 
 
-#: For the schema; decoding.py checks the same. Pulsar starts with -1 for both.
+#: For the schema; `is_measured_or_not` checks the same. Pulsar starts with -1 for both.
 MeasuredOrNot = Annotated[
     ResourceUsage,
     Meta(

@@ -16,8 +16,7 @@ from sinks.wire.contracts.execution import (
 from sinks.wire.contracts.job_output import RejectedRecord, RoundRecord
 from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
 from sinks.wire.decode_complaints import complaint
-from sinks.wire.decoding import to_outcome, to_record
-from sinks.wire.encoding import to_command, to_round
+from sinks.wire.mended_load_reports import TABLE, mended
 from sinks.wire.names_and_times import (
     check_broker,
     check_bundles,
@@ -27,9 +26,10 @@ from sinks.wire.names_and_times import (
     quoted,
 )
 from sinks.wire.operator_records import to_approval, to_approval_outcome
-from sinks.wire.partial_reports import TABLE, mended
+from sinks.wire.record_encoding import to_command, to_round
 from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits, origin_size
 from sinks.wire.signing_keys import SigningKey, check_intent_signature
+from sinks.wire.telemetry_to_engine import to_outcome, to_record
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Command, LoadReport, Outcome, Round, TelemetryRecord
 from strategies.errors import WireError

@@ -20,13 +20,13 @@ from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.pulsar_releases import PULSAR_VERSION, RELEASES
 from streaming.settings import JobSettings
-from streaming.state.rows import STATE_VERSION
+from streaming.state.state_to_bytes import STATE_VERSION
 
 GUARD = "rebalancer.json"
 DRAFT = "rebalancer.draft"
 _FORMAT = 1
-#: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
-#: cannot read older rows.
+#: Version of the rows of the state (see `streaming.state.state_to_bytes`). Raise it with every
+#: change that cannot read older rows.
 ROWS_VERSION = 9
 #: Versions of the parts of the state that this program reads and writes.
 STATE_FORMAT = {"cluster": STATE_VERSION, "rows": ROWS_VERSION}
