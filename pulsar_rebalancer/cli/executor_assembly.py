@@ -8,7 +8,7 @@ from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
-from sinks.executor.move_guard import RateLimiter
+from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.pause_meter import CostMeter
 from sinks.executor.settings import (
     ExecutorConfig,

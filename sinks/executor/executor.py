@@ -14,11 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sinks.executor.apply_or_recover import Applier
-from sinks.executor.approval_intake import ApprovalIntake
-from sinks.executor.approval_journal import ApprovalJournal, RefusedRecord, next_held
+from sinks.executor.approvals_and_held_commands import (
+    ApprovalIntake,
+    ApprovalJournal,
+    RefusedRecord,
+    next_held,
+)
 from sinks.executor.journal import Journal
 from sinks.executor.judge_command import Facts, Judgement, judge
-from sinks.executor.move_guard import MoveGuard, RateLimiter
+from sinks.executor.move_gate_and_holds import MoveGuard, RateLimiter
 from sinks.executor.move_journal import MoveJournal
 from sinks.executor.outcome_status_and_reason import (
     Allowance,

@@ -1,5 +1,6 @@
 """What an executor must not forget, on disk before it goes on: intents, verdicts, newest epochs.
-The tables of held commands and approvals are here too; approval_journal.py reads and writes them.
+The tables of held commands, approvals and moves are here too; approvals_and_held_commands.py and
+move_journal.py read and write them.
 
 A command goes through three states, after it may have been *held* for an approval. *Open*: it is
 about to be carried out, or was when the process died. *Decided*: its outcome is known and may not

@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from sinks.executor.approval_journal import Answered, ApprovalJournal, DueCommand, RefusedRecord
+from sinks.executor.approvals_and_held_commands import (
+    Answered,
+    ApprovalJournal,
+    DueCommand,
+    RefusedRecord,
+)
 from sinks.executor.journal import REMEMBER_AT_START_MS, REMEMBER_MS, Entry, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.epochs import epochs_in

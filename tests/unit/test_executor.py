@@ -10,7 +10,7 @@ import pytest
 
 from sinks.executor.executor import Stopped
 from sinks.executor.journal import Received
-from sinks.executor.move_guard import RateLimiter
+from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.pause_meter import WaveFigures
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret

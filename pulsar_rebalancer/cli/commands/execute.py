@@ -15,7 +15,7 @@ from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.settings.merge_sources import Settings
-from sinks.executor.approval_journal import Answered
+from sinks.executor.approvals_and_held_commands import Answered
 from sinks.executor.executor import Stopped
 from sinks.executor.settings import state_folder
 from sinks.executor.task_intake import Done, HeldBack, Result
