@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.figures import folder_bytes
-from streaming.state.rows import TABLES
+from streaming.state.state_to_bytes import TABLES
 
 _MIB = 2**20
 

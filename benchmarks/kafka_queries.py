@@ -25,10 +25,10 @@ from streaming.outputs.batch_facts import counted
 from streaming.outputs.output_topics import open_output
 from streaming.processor import OUTPUT
 from streaming.progress import BatchProgress
-from streaming.query import own_workers
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options, kafka_records, source_options
 from streaming.state.store import STATE_KEY, STATE_VALUE
+from streaming.worker_process import own_workers
 from tests.topic_uris import topic_of
 
 #: The strategy that runs when nothing else is said.

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from streaming.settings import JobSettings
 from streaming.spark_session import query_settings
 

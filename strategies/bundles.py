@@ -18,6 +18,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -262,3 +263,24 @@ def is_java_system_bundle(bundle: str) -> bool:
     # never ends in a port.
     subject = namespace_of(bundle) if has_java_namespace(bundle) else bundle
     return _AS_IN_4_2_4.fullmatch(subject) is not None
+
+
+#: Names to try: enough for a namespace of 10,000 bundles, with a chance of 1 in 10^8 to find none.
+_TRIES = 200_000
+
+
+@lru_cache(4_096)
+def topic_to_look_up(bundle: str) -> str | None:
+    """`non-persistent/tenant/namespace/name` whose hash is in the bundle; None for a range so
+    narrow that none was found.
+
+    A look-up of a non-persistent topic asks for no metadata of it and creates none.
+    """
+    parsed = parse_bundle(bundle)
+    if parsed is None:
+        return None
+    namespace, range_ = parsed
+    prefix = f"non-persistent://{namespace}/rebalancer-"
+    found = (number for number in range(_TRIES) if topic_hash(f"{prefix}{number}") in range_)
+    number = next(found, None)
+    return None if number is None else f"non-persistent/{namespace}/rebalancer-{number}"

@@ -21,8 +21,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from sinks.wire.broker_reports import RecordMetadata, SourceSettings, enveloped
-from sinks.wire.codec import LARGE_BYTES, Peeked, cluster_of, decode, peek
-from sinks.wire.record_origin import OutputRow, Position, WireLimits, pack_origin, rejected_row
+from sinks.wire.output_rows import OutputRow, rejected_row
+from sinks.wire.record_decoding import decode
+from sinks.wire.record_origin import (
+    LARGE_BYTES,
+    Peeked,
+    Position,
+    WireLimits,
+    cluster_of,
+    pack_origin,
+    peek,
+)
 from sinks.wire.signing_keys import SigningKey, SigningSettings, intents_key
 from strategies.cluster.model import TelemetryRecord
 from strategies.cluster.quota import UnreadRecord

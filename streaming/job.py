@@ -29,24 +29,19 @@ from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.auto_settings import resolve_release, with_partitions
-from streaming.bounded_files import keep_short
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
-from streaming.checkpoint.guard_file import guard_of, written_guard
-from streaming.cluster.spark_launcher import is_submitted
-from streaming.cluster.submitted import stopped_by_java
-from streaming.cluster.workers import check_workers, is_local
+from streaming.checkpoint.remembered_settings import guard_of, written_guard
+from streaming.cluster.remote_workers import check_workers, is_local
+from streaming.cluster.spark_submit_java import stopped_by_java
+from streaming.cluster.spark_submit_start import is_submitted
 from streaming.failures import explain, java_end_error
-from streaming.outputs.batch_facts import KINDS, Written
-from streaming.outputs.output_topics import open_output
-from streaming.progress import (
-    BatchProgress,
-    OnProgress,
-    Progress,
-    progress_file,
-)
+from streaming.outputs.batch_facts import Written
+from streaming.outputs.output_topics import JOB_TOPICS, open_output, topic_complaints
+from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
 from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
 from streaming.retries import retry_after_outages, retry_transient
 from streaming.settings import JobSettings
+from streaming.spark_log_rotation import keep_short
 from streaming.spark_session import (
     JAVA_ENDS_S,
     java_end,
@@ -60,8 +55,6 @@ from streaming.temporary_folder import temporary_folder
 from streaming.warm_start import end_warm_start, in_words, warming
 
 T = TypeVar("T")
-#: Topics that the job reads or writes.
-_JOB_TOPICS = ("telemetry", *KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +147,7 @@ def check_job(job: JobSettings, engine: EngineSettings) -> KafkaAccess:
     """
     Engine(engine)
     used = job.connections
-    complaints = _topic_complaints(used.topics)
+    complaints = topic_complaints(used.topics)
 
     def read(reader: Callable[[], T]) -> T | None:
         try:
@@ -191,30 +184,7 @@ def _check_topics_exist(used: Connections, kafka: KafkaAccess) -> None:
 
 
 def _job_topics(topics: Topics) -> list[TopicUri]:
-    return [getattr(topics, name) for name in _JOB_TOPICS]
-
-
-def _topic_complaints(topics: Topics) -> list[str]:
-    complaints: list[str] = []
-    names: dict[str, str] = {}
-    places = set()
-    for name in _JOB_TOPICS:
-        topic: TopicUri = getattr(topics, name)
-        if str(topic) in names:
-            complaints.append(
-                f"topics.{name}: is the same topic as topics.{names[str(topic)]}; every topic "
-                "needs its own"
-            )
-        names.setdefault(str(topic), name)
-        if name != "telemetry":
-            places.add((topic.scheme, topic.servers))
-    if len(places) > 1 and not complaints:
-        complaints.append(
-            "topics.commands, topics.rounds and topics.rejected: are of different kinds; put "
-            "all in folders, all on one Kafka, or all "
-            "on one Pulsar, because the job publishes them in one write"
-        )
-    return complaints
+    return [getattr(topics, name) for name in JOB_TOPICS]
 
 
 def _run(

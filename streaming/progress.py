@@ -13,8 +13,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
-from streaming.bounded_files import cut
 from streaming.outputs.batch_facts import BatchFacts, Written, observed
+from streaming.spark_log_rotation import cut
 
 OnProgress = Callable[["BatchProgress"], None]
 
@@ -155,8 +155,8 @@ def batch_progress(progress: StreamingQueryProgress) -> BatchProgress:
 
 def progress_file(path: Path, most_bytes: int) -> OnProgress:
     """Returns a function that appends one JSON line per micro-batch to a file, and moves the
-    content of a file of `most_bytes` to an older one (`disk_use.cut`). Raises SinkError if the file
-    cannot be opened.
+    content of a file of `most_bytes` to an older one. Raises SinkError if the file cannot be
+    opened.
     """
     try:
         path.open("ab").close()

@@ -4,8 +4,7 @@ starts it, waits for its end, and ends it between two micro-batches.
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.guard_file import Guard, WarmStart
+from streaming.checkpoint.remembered_settings import Guard, WarmStart
 from streaming.decode_rows import PACKED, packer, reading, unpacking
 from streaming.outputs.batch_facts import counted
 from streaming.outputs.output_topics import Output
@@ -30,6 +29,7 @@ from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
 from streaming.state.forget_clusters import ForgetPolicy
 from streaming.state.shards import shard_keys
 from streaming.warm_start import with_start
+from streaming.worker_process import own_workers
 
 #: Pause between two polls of a query, after one with a new micro-batch and after one without. A
 #: poll takes some dozen calls to Java; a micro-batch takes at least 50 ms, and Spark keeps the
@@ -122,19 +122,6 @@ def decided(
     )
     with own_workers(records.sparkSession, job.checkpoint):
         return keyed.groupBy("shard").transformWithState(processor, OUTPUT, "Update", "None")
-
-
-@contextmanager
-def own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
-    """Gives the query Python workers of its own. Functions with the same environment share workers,
-    and a task would then often run in a worker without its cached stores.
-    """
-    environment = spark.sparkContext.environment
-    environment["REBALANCER_WORKERS"] = checkpoint
-    try:
-        yield
-    finally:
-        del environment["REBALANCER_WORKERS"]
 
 
 def follow(

@@ -24,15 +24,15 @@ from pyspark.sql import SparkSession
 
 from sinks.durable_files import is_full, make_room
 from strategies.errors import RebalancerError
-from streaming.cluster.spark_launcher import is_submitted
-from streaming.cluster.submitted import submitted_settings, take_over
-from streaming.cluster.workers import (
+from streaming.cluster.remote_workers import (
     check_master,
     is_local,
     send_code,
     worker_environment,
     worker_settings,
 )
+from streaming.cluster.spark_submit_java import submitted_settings, take_over
+from streaming.cluster.spark_submit_start import is_submitted
 from streaming.failures import first_line
 from streaming.jars.locked_jars import connector_files
 from streaming.java_process import JAVA_VARIABLES, java_memory_options, use_local_files

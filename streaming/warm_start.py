@@ -16,12 +16,12 @@ from sinks.topics.epochs import values_of
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.open_topics import ends, records_of
 from sinks.topics.topic_settings import Connections, TopicUri
-from sinks.wire.codec import cluster_of
+from sinks.wire.record_origin import cluster_of
 from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps_and_forgetting import forget_after_ms
 from strategies.fold.warm_window import warm_window_ms
-from streaming.checkpoint.guard_file import (
+from streaming.checkpoint.remembered_settings import (
     GUARD,
     NO_WARMING,
     Guard,

@@ -1,11 +1,15 @@
-"""Looks after the Python processes of Spark's workers: their log, their memory, and their
-connection to Java.
+"""Looks after the Python processes of Spark's workers: which ones a query has, their log, their
+memory, and their connection to Java.
 """
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from traceback import format_exception
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from sinks.printable import printable
 
@@ -69,3 +73,16 @@ def leave_open(handle: Any) -> None:
     if client is not None:
         client.set_handle_state = lambda state: None
         _LAST[:] = [client]
+
+
+@contextmanager
+def own_workers(spark: SparkSession, checkpoint: str) -> Iterator[None]:
+    """Gives the query Python workers of its own. Functions with the same environment share workers,
+    and a task would then often run in a worker without its cached stores.
+    """
+    environment = spark.sparkContext.environment
+    environment["REBALANCER_WORKERS"] = checkpoint
+    try:
+        yield
+    finally:
+        del environment["REBALANCER_WORKERS"]

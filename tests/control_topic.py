@@ -12,7 +12,8 @@ from pathlib import Path
 from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.open_topics import Publisher, open_publisher, open_reader
 from sinks.topics.topic_settings import TopicAccess, Topics, file_topic_uri
-from sinks.wire.codec import decode_answer, encode_command
+from sinks.wire.record_decoding import decode_answer
+from sinks.wire.record_encoding import encode_command
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus
 from strategies.executor.approvals_and_pauses import ApprovalOutcome

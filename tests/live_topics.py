@@ -11,7 +11,7 @@ import numpy as np
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
-from sinks.wire.encoding import encode_command, encode_outcome, encode_round
+from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Skip
 from strategies.cluster.round_figures import RoundState
 from strategies.figures.estimate import spread

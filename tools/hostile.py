@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.codec import decode_rejected
+from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.record_origin import Position
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
@@ -230,7 +230,7 @@ def many_rounds(broker: KafkaBroker, folder: Path, count: int) -> Result:
 
 
 def _encoded(bundle: str, source: str, destination: str) -> bytes:
-    from sinks.wire.codec import encode_command
+    from sinks.wire.record_encoding import encode_command
 
     now = int(time.time() * 1000)
     return encode_command(

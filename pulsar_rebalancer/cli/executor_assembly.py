@@ -8,7 +8,7 @@ from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
-from sinks.executor.move_guard import RateLimiter
+from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.pause_meter import CostMeter
 from sinks.executor.settings import (
     ExecutorConfig,
@@ -22,7 +22,7 @@ from sinks.executor.task_intake import Result
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name
-from sinks.pulsar_api.connection_settings import KnownBrokers
+from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import FreezeWatch, probing
 from sinks.topics.open_topics import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.topic_settings import TopicUri

@@ -19,8 +19,8 @@ from sinks.topics.open_topics import (
 )
 from sinks.topics.skip_unreadable import check_read
 from sinks.topics.topic_settings import Connections, TopicUri
-from sinks.wire.codec import decode_round
 from sinks.wire.operator_records import check_person
+from sinks.wire.record_decoding import decode_round
 from sinks.wire.signing_keys import SigningKey, signing_key
 from strategies.cluster.intent_contract import Intent, IntentStatus
 from strategies.cluster.intent_state import intents_of_statuses

@@ -20,8 +20,8 @@ from sinks.topics.topic_settings import (
     file_topic,
     parse_topic,
 )
-from sinks.wire.codec import decode_answer, decode_approval, decode_command, decode_round
 from sinks.wire.operator_records import command_digest
+from sinks.wire.record_decoding import decode_answer, decode_approval, decode_command, decode_round
 from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SettingsError, SinkError, WireError

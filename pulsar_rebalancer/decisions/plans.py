@@ -13,8 +13,7 @@ from typing import Literal
 from pulsar_rebalancer.decisions.log import DecisionLog, read_topics, usable_key
 from sinks.topics.open_topics import open_publisher
 from sinks.topics.topic_settings import Connections
-from sinks.wire.codec import encode_approval
-from sinks.wire.operator_records import check_person
+from sinks.wire.operator_records import check_person, encode_approval
 from sinks.wire.signing_keys import SigningKey, approvals_key, signing_key
 from strategies.cluster.model import Command, Outcome
 from strategies.errors import RebalancerError, WireError

@@ -33,9 +33,10 @@ from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name
-from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings, admin_urls
+from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls
+from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import Figures, LoadReport
 from strategies.errors import AdminError, RebalancerError, SettingsError, Unauthorized, WireError
 from strategies.fold.engine import EngineSettings, rules_of

@@ -4,17 +4,16 @@ Spark produces the same bytes.
 
 from collections import defaultdict
 
-from sinks.wire.codec import cluster_of, decode, peek
-from sinks.wire.output_rows import event_row
+from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, rejected_row
+from sinks.wire.record_decoding import decode
 from sinks.wire.record_origin import (
     DEFAULT_LIMITS,
-    OutputRow,
     Position,
     WireLimits,
     clip,
-    over_quota_row,
+    cluster_of,
     pack_origin,
-    rejected_row,
+    peek,
 )
 from strategies.cluster.quota import UnreadRecord
 from strategies.cluster.state_store import InMemoryStore

@@ -26,8 +26,8 @@ from sinks.topics.files.segments import delete_segments
 from sinks.topics.open_topics import Consumer, open_consumer, open_publisher
 from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Topics
-from sinks.wire.codec import decode_command, decode_round
-from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SinkError
 from strategies.figures.counts_and_ages import counted_with

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from sinks.collector.broker_poll import Pass, Poll, Report, names_of
+from sinks.collector.broker_poll import Pass, Poll, Report
+from sinks.collector.extensible_poll import names_of
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager

@@ -2,15 +2,14 @@
 reports over HTTP, or the load topics.
 """
 
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from sinks.collector.broker_poll import BrokerPoll, OwnerPoll, Pass, Poll
+from sinks.collector.broker_poll import BrokerPoll, Pass, Poll
 from sinks.collector.collector import Source
-from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics
+from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopics, OwnerPoll
 from sinks.collector.settings import CollectorSettings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -19,12 +18,13 @@ from sinks.pulsar_api.broker_facts import (
     LoadManager,
     check_cluster_name,
     configured_manager,
+    service_url_of,
 )
-from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings, admin_urls
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import FrozenReports
-from strategies.errors import AdminError, BrokerUnavailable, Refused
+from strategies.errors import Refused
 
-_SERVERS = 2
 #: Stands for the cluster's name in a call that does not need it.
 _UNNAMED = "unknown"
 
@@ -108,54 +108,6 @@ def load_manager_of(admin: PulsarAdmin, settings: PulsarSettings) -> LoadManager
         f"{settings.cluster} runs the load manager {name or 'without a name'}, which is not "
         "supported; see pulsar.load_manager"
     )
-
-
-def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
-    """The URL for clients: the configured one, or the addresses of two brokers, so that one of them
-    may be down.
-
-    Asks the brokers in `pulsar.admin_urls`, and reads the cluster's list of brokers only if these
-    are not enough.
-
-    Raises AdminError, SettingsError.
-    """
-    if settings.service_url:
-        return settings.service_url
-    urls = admin_urls(settings)
-    scheme, key = (
-        ("pulsar+ssl", "brokerServicePortTls")
-        if urls[0].scheme == "https"
-        else ("pulsar", "brokerServicePort")
-    )
-    found: dict[str, None] = {}
-    failed: AdminError | None = None
-    for web in _web_services(admin, [url.netloc for url in urls]):
-        try:
-            found[f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"] = None
-        except BrokerUnavailable as error:
-            failed = failed or error
-        if len(found) == _SERVERS:
-            break
-    if failed is not None and not found:
-        raise failed
-    return f"{scheme}://{','.join(found)}"
-
-
-def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
-    """Web services of brokers: the configured ones, then the others of the cluster's list, which is
-    read only when needed.
-    """
-    yield from named
-    yield from (broker for broker in admin.brokers() if broker not in named)
-
-
-def _port(admin: PulsarAdmin, web: str, key: str) -> str:
-    port = re.search(r"\d+", admin.configuration(web).get(key, ""))
-    if port is None:
-        raise Refused(
-            f"{web} has no {key}; name the binary protocol's address as pulsar.service_url"
-        )
-    return port[0]
 
 
 @contextmanager

@@ -13,40 +13,27 @@ unloads a bundle that was lost all the same once more: two unloads at most for a
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from sinks.executor.effect_texts import (
+from sinks.executor.outcome_status_and_reason import (
     MOST_UNLOADS,
     Allowance,
     Effect,
     MoveOnItsWay,
     Place,
+    effect_of_failed_call,
     effect_of_move,
     effect_of_split,
 )
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.admin_errors import Declined, Unanswered
+from sinks.pulsar_api.admin_errors import Unanswered
 from sinks.pulsar_api.http import Wait
 from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.contracts.fields import or_none
-from strategies.errors import (
-    AdminError,
-    BrokerUnavailable,
-    CallFailed,
-    NotFound,
-    NotOwned,
-)
+from strategies.errors import AdminError, CallFailed, NotOwned
 
 _FIRST_LOOK_S = 0.1
-#: Reason codes of failed calls; the first match counts.
-_CODES: Mapping[type[Exception], str] = {
-    Unanswered: "unanswered",
-    BrokerUnavailable: "broker-unavailable",
-    NotFound: "not-found",
-    NotOwned: "not-owned",
-    Declined: "declined",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +93,7 @@ class Applier:
                 return effect
             pause_s = self._retry.backoff_ms / 1000 * 2 ** (attempt - 1)
             if self._wait(pause_s) or not allowance.may_go_on():
-                return _failed(failure, command.source)
+                return effect_of_failed_call(failure, command.source)
         raise AssertionError("the last attempt has an effect")
 
     def after_interruption(self, command: CommandRecord, allowance: Allowance) -> Effect | None:
@@ -163,7 +150,7 @@ class Applier:
         if place.known and move.is_released(place):
             return self._arrival(move)
         if final or not place.known or (unsure and move.is_plain):
-            return _failed(failure, place.owner, move.unloads or None)
+            return effect_of_failed_call(failure, place.owner, move.unloads or None)
         return None
 
     def _arrival(self, move: MoveOnItsWay) -> Effect:
@@ -235,9 +222,3 @@ class Applier:
         if owner is not None and move.released_s is not None:
             move.owned_s = move.owned_s or self._clock()
         return Place(owner)
-
-
-def _failed(failure: AdminError, owner: str | None, unloads: int | None = None) -> Effect:
-    codes = (code for kind, code in _CODES.items() if isinstance(failure, kind))
-    code = next(codes, "refused-by-broker")
-    return Effect("failed", f"{code}: {failure}", owner, unloads=unloads)

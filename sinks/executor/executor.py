@@ -14,27 +14,30 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sinks.executor.apply_or_recover import Applier
-from sinks.executor.approval_intake import ApprovalIntake
-from sinks.executor.approval_journal import ApprovalJournal, next_held
-from sinks.executor.effect_texts import Allowance, Effect, effect_of_failed_read, refusal
+from sinks.executor.approvals_and_held_commands import (
+    ApprovalIntake,
+    ApprovalJournal,
+    RefusedRecord,
+    next_held,
+)
 from sinks.executor.journal import Journal
 from sinks.executor.judge_command import Facts, Judgement, judge
-from sinks.executor.move_guard import MoveGuard, MoveJournal, RateLimiter
+from sinks.executor.move_gate_and_holds import MoveGuard, RateLimiter
+from sinks.executor.move_journal import MoveJournal
+from sinks.executor.outcome_status_and_reason import (
+    Allowance,
+    Effect,
+    effect_of_failed_read,
+    refusal,
+)
 from sinks.executor.pause_meter import BundleUse, CostMeter
 from sinks.executor.settings import ExecutorConfig
-from sinks.executor.task_intake import (
-    Done,
-    HeldBack,
-    Intake,
-    RefusedRecord,
-    Result,
-    ResultPublisher,
-    Task,
-)
+from sinks.executor.task_intake import Done, HeldBack, Intake, Result, ResultPublisher, Task
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.open_topics import Consumer, Publisher
-from sinks.wire.codec import decode_outcome, encode_outcome
+from sinks.wire.record_decoding import decode_outcome
+from sinks.wire.record_encoding import encode_outcome
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import CallFailed, RebalancerError, SinkError

@@ -1,5 +1,6 @@
 """What an executor must not forget, on disk before it goes on: intents, verdicts, newest epochs.
-The tables of held commands and approvals are here too; approval_journal.py reads and writes them.
+The tables of held commands, approvals and moves are here too; approvals_and_held_commands.py and
+move_journal.py read and write them.
 
 A command goes through three states, after it may have been *held* for an approval. *Open*: it is
 about to be carried out, or was when the process died. *Decided*: its outcome is known and may not
@@ -27,6 +28,11 @@ _VERSION = 3
 AT = "id = ? AND topic = ? AND part = ? AND place = ?"
 #: SQLite's integers have 64 bits.
 FOREVER_MS = 2**62
+#: How long a verdict is remembered after its command has expired. From then on a repetition is
+#: refused because it is too late.
+REMEMBER_MS = 3_600_000
+#: The same at a start, where no command has shown yet whether this machine's clock is right.
+REMEMBER_AT_START_MS = 7 * 86_400_000
 #: The longest that a bundle without an owner may hold back others.
 _LONGEST_HOLD_MS = 86_400_000
 _TABLES = """

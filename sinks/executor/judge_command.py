@@ -8,10 +8,15 @@ they are asked for only where the command and what the executor knows raise no o
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sinks.executor.approval_journal import ApprovalJournal
-from sinks.executor.effect_texts import Effect, code_of_failed_read, effect_of_failed_read, refusal
+from sinks.executor.approvals_and_held_commands import ApprovalJournal
 from sinks.executor.journal import Journal
-from sinks.executor.move_guard import MoveGuard
+from sinks.executor.move_gate_and_holds import MoveGuard
+from sinks.executor.outcome_status_and_reason import (
+    Effect,
+    code_of_failed_read,
+    effect_of_failed_read,
+    refusal,
+)
 from sinks.executor.settings import ExecutorConfig
 from sinks.executor.task_intake import Task
 from sinks.pulsar_api.admin import PulsarAdmin

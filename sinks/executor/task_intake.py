@@ -9,28 +9,28 @@ from typing import NamedTuple
 
 import msgspec
 
-from sinks.executor.approval_journal import ApprovalJournal, DueCommand
-from sinks.executor.journal import Entry, Journal, Received
+from sinks.executor.approvals_and_held_commands import (
+    Answered,
+    ApprovalJournal,
+    DueCommand,
+    RefusedRecord,
+)
+from sinks.executor.journal import REMEMBER_AT_START_MS, REMEMBER_MS, Entry, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.epochs import epochs_in
 from sinks.topics.open_topics import Consumer, Publisher, TopicRecord
 from sinks.topics.skip_unreadable import check_complete
-from sinks.wire.codec import cluster_of, read_command, to_command
 from sinks.wire.contracts.execution import CommandRecord
-from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
-from sinks.wire.record_origin import Origin, Position, encode_rejected
+from sinks.wire.output_rows import encode_rejected
+from sinks.wire.record_decoding import read_command
+from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, to_command
+from sinks.wire.record_origin import Origin, cluster_of
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature
-from strategies.executor.approvals_and_pauses import ApprovalOutcome
 
 #: Signatures of commands and rounds whose times and epochs count.
 _BELIEVED: frozenset[Signature] = frozenset({"signed", "unchecked"})
-#: How long a verdict is remembered after its command has expired. From then on a repetition is
-#: refused because it is too late.
-_REMEMBER_MS = 3_600_000
-#: The same at a start, where no command has shown yet whether this machine's clock is right.
-_REMEMBER_AT_START_MS = 7 * 86_400_000
 #: Bytes of the rounds topic that are in memory at a time.
 _ROUNDS_BYTES = 8 * 2**20
 
@@ -61,14 +61,6 @@ class HeldBack:
     """A command that waits for the approval of its plan."""
 
     task: Task
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedRecord:
-    """A record that is no command, and why."""
-
-    record: TopicRecord
-    error: WireError
 
 
 class Arrival(NamedTuple):
@@ -135,7 +127,7 @@ class Intake:
 
     def forget_at_start(self) -> None:
         """Drops verdicts on commands that expired very long ago."""
-        self.journal.forget(self.clock_ms() - _REMEMBER_AT_START_MS)
+        self.journal.forget(self.clock_ms() - REMEMBER_AT_START_MS)
 
     def forget(self) -> None:
         """Drops verdicts on commands that expired long ago, both by this machine's clock and by the
@@ -144,7 +136,7 @@ class Intake:
         A clock that is ahead by mistake does not make a command unknown that may still be carried
         out.
         """
-        self.journal.forget(min(self.clock_ms(), self._issued_ms) - _REMEMBER_MS)
+        self.journal.forget(min(self.clock_ms(), self._issued_ms) - REMEMBER_MS)
 
     def _content(self, record: TopicRecord) -> Task | RefusedRecord | None:
         try:
@@ -194,15 +186,6 @@ def _bundle_of(value: bytes) -> str:
         return msgspec.json.decode(value, type=_BundleOnly).bundle
     except (ValueError, RecursionError):
         return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer to an approval record, and the record's position."""
-
-    position: Position
-    outcome: ApprovalOutcome
-    encoded: bytes
 
 
 @dataclass(frozen=True, slots=True)

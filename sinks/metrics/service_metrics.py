@@ -11,7 +11,8 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sinks.collector.collector import StepResult
-from sinks.executor.task_intake import Answered, Done, RefusedRecord, Result
+from sinks.executor.approvals_and_held_commands import Answered, RefusedRecord
+from sinks.executor.task_intake import Done, Result
 from sinks.metrics.exposition import BoundedLabel, Liveness, code_of, register, set_all
 from sinks.notices.delivery import Attempt
 

@@ -10,26 +10,19 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
 from sinks.pulsar_api.admin_errors import Call, Elsewhere, Missing
-from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.wire.names_and_times import is_broker
-from strategies.bundles import parse_bundle, topic_hash
+from strategies.bundles import topic_to_look_up
 from strategies.cluster.model import LARGEST_TIME
-from strategies.errors import (
-    AdminError,
-    BrokerUnavailable,
-    CallFailed,
-    NotFound,
-    NotOwned,
-    Refused,
-)
+from strategies.errors import AdminError, BrokerUnavailable, CallFailed, NotFound, NotOwned, Refused
 
 T = TypeVar("T")
 
@@ -362,24 +355,3 @@ def _unexpected_answer(call: Call) -> Refused:
         f"The answer to {call.what} is not one of Pulsar's admin API; check that "
         "pulsar.admin_urls is the web service of a broker."
     )
-
-
-#: Names to try: enough for a namespace of 10,000 bundles, with a chance of 1 in 10^8 to find none.
-_TRIES = 200_000
-
-
-@lru_cache(4_096)
-def topic_to_look_up(bundle: str) -> str | None:
-    """`non-persistent/tenant/namespace/name` whose hash is in the bundle; None for a range so
-    narrow that none was found.
-
-    A look-up of a non-persistent topic asks for no metadata of it and creates none.
-    """
-    parsed = parse_bundle(bundle)
-    if parsed is None:
-        return None
-    namespace, range_ = parsed
-    prefix = f"non-persistent://{namespace}/rebalancer-"
-    found = (number for number in range(_TRIES) if topic_hash(f"{prefix}{number}") in range_)
-    number = next(found, None)
-    return None if number is None else f"non-persistent/{namespace}/rebalancer-{number}"

@@ -1,10 +1,11 @@
 """Facts about brokers: load manager and name of their cluster, who leads it and whether its own
-shedder is on there, and their clocks.
+shedder is on there, their clocks, and the addresses of their binary protocol.
 """
 
+import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -13,7 +14,7 @@ from typing import Literal
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls, base_of, tls_context
 from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
-from strategies.errors import AdminError, SettingsError
+from strategies.errors import AdminError, BrokerUnavailable, Refused, SettingsError
 
 LoadManager = Literal["modular", "extensible"]
 #: Begin of the name of a load manager's class.
@@ -122,3 +123,54 @@ def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:
         ValueError,
     ):
         return None
+
+
+_SERVERS = 2
+
+
+def service_url_of(admin: PulsarAdmin, settings: PulsarSettings) -> str:
+    """The URL for clients: the configured one, or the addresses of two brokers, so that one of them
+    may be down.
+
+    Asks the brokers in `pulsar.admin_urls`, and reads the cluster's list of brokers only if these
+    are not enough.
+
+    Raises AdminError, SettingsError.
+    """
+    if settings.service_url:
+        return settings.service_url
+    urls = admin_urls(settings)
+    scheme, key = (
+        ("pulsar+ssl", "brokerServicePortTls")
+        if urls[0].scheme == "https"
+        else ("pulsar", "brokerServicePort")
+    )
+    found: dict[str, None] = {}
+    failed: AdminError | None = None
+    for web in _web_services(admin, [url.netloc for url in urls]):
+        try:
+            found[f"{web.rpartition(':')[0]}:{_port(admin, web, key)}"] = None
+        except BrokerUnavailable as error:
+            failed = failed or error
+        if len(found) == _SERVERS:
+            break
+    if failed is not None and not found:
+        raise failed
+    return f"{scheme}://{','.join(found)}"
+
+
+def _web_services(admin: PulsarAdmin, named: Sequence[str]) -> Iterator[str]:
+    """Web services of brokers: the configured ones, then the others of the cluster's list, which is
+    read only when needed.
+    """
+    yield from named
+    yield from (broker for broker in admin.brokers() if broker not in named)
+
+
+def _port(admin: PulsarAdmin, web: str, key: str) -> str:
+    port = re.search(r"\d+", admin.configuration(web).get(key, ""))
+    if port is None:
+        raise Refused(
+            f"{web} has no {key}; name the binary protocol's address as pulsar.service_url"
+        )
+    return port[0]

@@ -20,7 +20,6 @@ from urllib.parse import urljoin, urlsplit
 from sinks.pulsar_api.admin_errors import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_api.connection_settings import (
     AdminUrl,
-    KnownBrokers,
     PulsarSettings,
     admin_urls,
     base_of,
@@ -29,6 +28,7 @@ from sinks.pulsar_api.connection_settings import (
     tls_context,
     token_header,
 )
+from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.http_exchange import (
     Answer,
     HttpConnections,
@@ -38,11 +38,7 @@ from sinks.pulsar_api.http_exchange import (
 )
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint, tls_obstacle
 from sinks.wire.names_and_times import is_broker
-from strategies.errors import (
-    BrokerUnavailable,
-    NotOwned,
-    Refused,
-)
+from strategies.errors import BrokerUnavailable, NotOwned, Refused
 
 _MOST_HOPS = 6
 _LONGEST_PAUSE_S = 30.0

@@ -24,7 +24,7 @@ from sinks.recordings.columnar import (
     schema,
 )
 from sinks.recordings.json_lines import open_recorded
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.bundles import Floats, Ints
 from strategies.cluster.model import BundleStats, Figures, LoadReport, TelemetryRecord
 from strategies.cluster.packed_records import figures_from_list

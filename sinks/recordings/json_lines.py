@@ -278,3 +278,21 @@ class _ZstdStream(io.RawIOBase):
 
 def _frame() -> "zstandard.ZstdDecompressionObj":
     return zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW).decompressobj()
+
+
+def check_use(origin: str, records: int, rejected: int) -> None:
+    """Raises SinkError for a recording without usable records: the argument names the wrong
+    file.
+    """
+    if not records:
+        raise SinkError(
+            f"{origin} holds no record; name a recording of load reports, made with "
+            "`rebalancer record`."
+        )
+    if rejected >= records:
+        count = "its only record" if records == 1 else f"none of its {records} records"
+        raise SinkError(
+            f"{origin}: {count} can{'not' if records == 1 else ''} be used as telemetry; name "
+            "a recording of load reports, made with "
+            "`rebalancer record` (`rebalancer replay` says what is wrong with each)."
+        )

@@ -12,7 +12,7 @@ from pathlib import Path
 from sinks.graceful_stop import Stop
 from sinks.printable import printable
 from sinks.recordings.columnar import ENDING, ColumnarRecording
-from sinks.recordings.json_lines import Recording, open_recording
+from sinks.recordings.json_lines import Recording, check_use, open_recording
 from sinks.topics.open_topics import Reader, TopicRecord, open_reader
 from sinks.topics.server_outages import RetryBackoff
 from sinks.topics.skip_unreadable import Skipped, readable
@@ -111,24 +111,6 @@ def _replacing(target: Path, ending: str = "") -> Iterator[Path]:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def check_use(origin: str, records: int, rejected: int) -> None:
-    """Raises SinkError for a recording without usable records: the argument names the wrong
-    file.
-    """
-    if not records:
-        raise SinkError(
-            f"{origin} holds no record; name a recording of load reports, made with "
-            "`rebalancer record`."
-        )
-    if rejected >= records:
-        count = "its only record" if records == 1 else f"none of its {records} records"
-        raise SinkError(
-            f"{origin}: {count} can{'not' if records == 1 else ''} be used as telemetry; name "
-            "a recording of load reports, made with "
-            "`rebalancer record` (`rebalancer replay` says what is wrong with each)."
-        )
 
 
 def _progress(sentence: str) -> None:

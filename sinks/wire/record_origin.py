@@ -1,20 +1,22 @@
 """A record's position, limits of its size, and its original bytes, packed into one value that
-travels with the decoded record; and the row of the rejected topic that is made of them.
+travels with the decoded record. Peeks at cluster and time without decoding, so that a record beyond
+its cluster's quota costs little.
 """
 
+import re
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import zstandard
 
-from sinks.wire.contracts.job_output import RejectedRecord
-from strategies.cluster.quota import OVER_QUOTA, OverQuota
+from sinks.wire.incoming_numbers import with_plain_numbers
+from sinks.wire.names_and_times import check_shape, is_cluster, other_unit
+from strategies.cluster.model import LARGEST_TIME
 from strategies.errors import ContractError, WireError
 from strategies.settings import Setting
-
-_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,45 +122,71 @@ def _header(origin: bytes) -> tuple[int, int, int, int, int, int]:
     return _HEADER.unpack_from(origin)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRow:
-    """One record for the topic that `kind` names. `key`: the cluster, empty if unknown."""
-
-    kind: Literal["commands", "rounds", "rejected"]
-    key: str
-    value: bytes
+class _ClusterOnly(msgspec.Struct):
+    cluster: str
 
 
-def over_quota_row(aside: OverQuota, cluster: str) -> OutputRow:
-    """The row of all records that a quota set aside, at the position of the first one."""
-    origin = pack_origin(Position(*aside.first), b"", aside.size)
-    return rejected_row(WireError(OVER_QUOTA, aside.text), origin, cluster)
-
-
-def rejected_row(error: WireError, origin: bytes, cluster: str) -> OutputRow:
-    """The row of a record that could not be decoded. `origin`: from `pack_origin`; `cluster`: empty
-    if unknown.
+def cluster_of(value: bytes) -> str:
+    """The cluster that a record names, or an empty string if it cannot be read. Used as the key of
+    rejected rows.
     """
-    return OutputRow("rejected", cluster, encode_rejected(error, unpack_origin(origin), cluster))
+    try:
+        check_shape(value)
+        name = msgspec.json.decode(value, type=_ClusterOnly).cluster
+    except (WireError, ValueError, RecursionError):
+        return ""
+    return name if is_cluster(name) else ""
 
 
-def encode_rejected(error: WireError, origin: Origin, cluster: str) -> bytes:
-    """Encodes a record of the REJECTED topic; `cluster` is empty if unknown."""
-    topic, partition, offset = origin.position
-    record = RejectedRecord(
-        v=1,
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        cluster=cluster or None,
-        code=error.code,
-        text=error.text,
-        original=origin.value[:LARGEST_ORIGINAL],
-        size=origin.size,
-        truncated=origin.truncated or len(origin.value) > LARGEST_ORIGINAL,
-    )
-    # `encode` returns bytes with up to half as much memory again; a job holds all rejected records
-    # of a micro-batch.
-    text = bytearray()
-    _ENCODER.encode_into(record, text)
-    return bytes(text)
+#: As much as `peek` reads of a record in the usual order.
+PEEKED_BYTES = 2 * 2**10
+#: Above this size, a source may pass on the beginning of a record only.
+LARGE_BYTES = 2**18
+#: The order that brokers' collectors write, with or without blanks.
+_USUAL = re.compile(
+    rb'\{"v": ?1, ?"kind": ?"([a-z-]{1,32})", ?"cluster": ?"([^"\\\x80-\xff]{1,512})", ?'
+    rb'(?:"broker": ?"[^"\\]{1,512}", ?)?"ts": ?([0-9]{1,16})[,}]'
+)
+
+
+class Peeked(NamedTuple):
+    """`cluster`: empty if it cannot be read. `ts`: ms since the epoch. `has_quota`: the cluster's
+    quota applies: not to an intent, which a person sends, nor where either is unusable.
+    """
+
+    cluster: str
+    ts: int = 0
+    has_quota: bool = False
+
+
+class _Skimmed(msgspec.Struct):
+    kind: str
+    cluster: str
+    ts: int
+
+
+_SKIM = msgspec.json.Decoder(_Skimmed)
+
+
+def peek(value: bytes) -> Peeked:
+    """Cluster and time of a record. One in another order is read to its end for them, which is a
+    small part of decoding it.
+    """
+    usual = _USUAL.match(value)
+    if usual is None:
+        found = _skimmed(value)
+    else:
+        kind, cluster, ts = usual.groups()
+        found = _Skimmed(kind.decode(), cluster.decode(), int(ts))
+    if found is None or not is_cluster(found.cluster):
+        return Peeked(cluster_of(value))
+    usable = 0 <= found.ts <= LARGEST_TIME and not other_unit(found.ts)
+    return Peeked(found.cluster, found.ts, usable and found.kind != "intent")
+
+
+def _skimmed(value: bytes) -> _Skimmed | None:
+    with suppress(ValueError, RecursionError):
+        return _SKIM.decode(value)
+    with suppress(ValueError, RecursionError):  # decoding mends numbers that are no JSON
+        return _SKIM.decode(with_plain_numbers(value))
+    return None

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strategies.errors import SettingsError, StateVersionError
-from streaming.bounded_files import older_names
-from streaming.checkpoint.checkpoint_folder import committed_batch, moved_aside, name_schemas
-from streaming.checkpoint.guard_file import (
+from streaming.checkpoint.locks import LOCKS, locked, sign_lock
+from streaming.checkpoint.remembered_settings import (
     DRAFT,
     GUARD,
+    MAY_CHANGE,
     NEW_CHECKPOINT,
     NO_WARMING,
     PARTITIONS,
@@ -24,12 +24,14 @@ from streaming.checkpoint.guard_file import (
     Change,
     Guard,
     Warming,
+    differing_settings,
     read_guard,
     write_guard,
     written_guard,
 )
-from streaming.checkpoint.locks import LOCKS, locked, sign_lock
+from streaming.checkpoint.spark_checkpoint_files import committed_batch, moved_aside, name_schemas
 from streaming.settings import JobSettings, local_path
+from streaming.spark_log_rotation import older_names
 from streaming.start_lines import START_LINES
 
 SPARK_LOG = "spark.log"
@@ -40,24 +42,6 @@ _UNFINISHED_BATCH = (
     "contains an unfinished micro-batch, which must be repeated unchanged: run once with the "
     "old settings and --drain, then start "
     "with the new ones"
-)
-
-
-#: What may change under a checkpoint: sections with limits of a round, capacities, when a cluster
-#: is forgotten, and the versions of Python and numpy. Hit counts and clocks do not depend on them;
-#: averages of usage follow other capacities, or begin again. The memory of a strategy depends on
-#: its settings. A repeated micro-batch must run with the settings of its first attempt: same ids,
-#: same bytes.
-_FREE = (
-    "capacities.",
-    "limits.",
-    "filters.",
-    "throttling.",
-    "drains.",
-    "rivals.",
-    "bulkhead.",
-    "round.forget_cluster_after_days",
-    RUNTIME,
 )
 
 
@@ -150,7 +134,7 @@ def other_settings(folder: Path, guard: Guard) -> list[str]:
     StateVersionError.
     """
     written = read_guard(folder)
-    return _differing(written, guard.after(written))
+    return differing_settings(written, guard.after(written))
 
 
 def foreign_names(folder: Path) -> list[str]:
@@ -194,7 +178,7 @@ def _continue(
             f"continues format {_versions(now)} only: go back to the version that wrote it, "
             f"or {NEW_CHECKPOINT} ({warming.in_words})"
         )
-    differing = _differing(written, now)
+    differing = differing_settings(written, now)
     if not differing:
         return written, None
     complaints = [
@@ -205,7 +189,7 @@ def _continue(
         ),
         *_advice(differing, now),
     ]
-    if not all(path.startswith(_FREE) for path in differing):
+    if not all(path.startswith(MAY_CHANGE) for path in differing):
         raise SettingsError(
             [
                 *complaints,
@@ -246,22 +230,6 @@ def _advice(differing: list[str], now: Guard) -> Iterator[str]:
             f"{RUNTIME}*: the Python and numpy that run the job; the old ones are in the "
             "installation or image that wrote the checkpoint, and count as old settings here"
         )
-
-
-def _differing(written: Guard, now: Guard) -> list[str]:
-    """Returns the dotted paths that differ; for a changed strategy only its name, not all its
-    settings.
-    """
-    missing = object()
-    paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
-    differing = [
-        path
-        for path in paths
-        if written.settings.get(path, missing) != now.settings.get(path, missing)
-    ]
-    if "shedding.strategy" not in differing:
-        return differing
-    return [path for path in differing if path.count(".") < 2]
 
 
 def _shown(guard: Guard, path: str) -> str:

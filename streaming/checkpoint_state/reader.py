@@ -20,10 +20,10 @@ from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps_and_forgetting import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
-from streaming.checkpoint.guard_file import GUARD, STATE_FORMAT, read_guard
+from streaming.checkpoint.remembered_settings import GUARD, STATE_FORMAT, read_guard
 from streaming.settings import JobSettings, local_path
 from streaming.spark_session import start_session, stop_session
-from streaming.state.rows import HEAD, TABLES, row_name, unpack_head
+from streaming.state.state_to_bytes import HEAD, TABLES, row_name, unpack_head
 from streaming.state.store import Row, Rows, ShardStore, SparkStore
 
 

@@ -24,9 +24,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from strategies.errors import StateVersionError
-from streaming.checkpoint.checkpoint_folder import committed_batch, name_schemas, places_beside
 from streaming.checkpoint.guard import SPARK_LOG, guarded
-from streaming.checkpoint.guard_file import (
+from streaming.checkpoint.remembered_settings import (
     GUARD,
     PARTITIONS,
     STATE_FORMAT,
@@ -34,6 +33,7 @@ from streaming.checkpoint.guard_file import (
     read_guard,
     write_guard,
 )
+from streaming.checkpoint.spark_checkpoint_files import committed_batch, name_schemas, places_beside
 from streaming.checkpoint_state.reader import (
     MemoryVariable,
     Shards,
@@ -44,8 +44,8 @@ from streaming.checkpoint_state.reader import (
 from streaming.processor import OUTPUT
 from streaming.settings import JobSettings
 from streaming.spark_session import query_settings
-from streaming.state.rows import to_bytes
 from streaming.state.shards import shard_keys, shard_of
+from streaming.state.state_to_bytes import to_bytes
 from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, SparkStore
 
 _COLUMNS = StructType(

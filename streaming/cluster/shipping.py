@@ -22,8 +22,8 @@ from pathlib import Path
 
 from strategies.errors import RebalancerError, SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
-from streaming.cluster import spark_launcher
-from streaming.cluster.spark_launcher import MANIFEST
+from streaming.cluster import spark_submit_start
+from streaming.cluster.spark_submit_start import MANIFEST
 from streaming.jars.locked_jars import connector_files
 from streaming.settings import JobSettings, uses_kafka
 
@@ -39,7 +39,7 @@ _SUFFIX = ".tar.gz"
 _MOST_MANIFEST_BYTES = 2**20
 #: The highest level takes four times as long and saves a tenth more.
 _LEVEL = 3
-_PROGRAM = Path(spark_launcher.__file__)
+_PROGRAM = Path(spark_submit_start.__file__)
 LAUNCHER = "rebalancer-submit.py"
 #: The launcher under a name that a standalone master accepts in cluster mode.
 STANDALONE = "pulsar-rebalancer.jar"
@@ -305,7 +305,7 @@ def cluster_words(
 def _options(application: Application, job: JobSettings) -> Iterator[str]:
     yield from ("--master", job.master)
     yield from ("--driver-memory", job.driver_memory)
-    yield from ("--archives", f"{application.uri(ENVIRONMENT)}#{spark_launcher.UNPACKED}")
+    yield from ("--archives", f"{application.uri(ENVIRONMENT)}#{spark_submit_start.UNPACKED}")
     yield from ("--conf", f"spark.pyspark.python={python_name()}")
     if application.jars:
         yield from ("--jars", ",".join(application.uri(f"jars/{jar}") for jar in application.jars))

@@ -3,7 +3,7 @@ rejected records. On Kafka, Spark's connector writes all rows at once; each row 
 
 At least once: if the job dies between a write and the commit of its micro-batch, the batch is
 repeated, and the same bytes with the same ids are written again. No row depends on when or how
-often it is made.
+often it is made. Says which topics do not fit each other.
 """
 
 import threading
@@ -18,13 +18,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.open_topics import Publisher, open_publisher
 from sinks.topics.topic_admin import topic_facts
-from sinks.topics.topic_settings import TopicUri
-from sinks.wire.output_rows import LARGEST_ROUND
+from sinks.topics.topic_settings import Topics, TopicUri
+from sinks.wire.round_size_limit import LARGEST_ROUND
 from strategies.errors import PublishRejected, RebalancerError
 from streaming.outputs.batch_facts import KINDS
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options
 
+#: Topics that the job reads or writes.
+JOB_TOPICS = ("telemetry", *KINDS)
 #: Twice the largest round that the job writes. Kafka's default of 32 MiB fills where a micro-batch
 #: rejects many large records.
 _BUFFER_BYTES = 2 * LARGEST_ROUND
@@ -183,3 +185,29 @@ def publish(publishers: Mapping[str, Publisher], rows: Iterable[Any]) -> None:
             if row.kind == kind:
                 publishers[kind].publish(row.key, bytes(row.value))
         publishers[kind].flush()
+
+
+def topic_complaints(topics: Topics) -> list[str]:
+    """Complaints about the topics of a job: its outputs must be on the same servers, and no two
+    topics may be the same one.
+    """
+    complaints: list[str] = []
+    names: dict[str, str] = {}
+    places = set()
+    for name in JOB_TOPICS:
+        topic: TopicUri = getattr(topics, name)
+        if str(topic) in names:
+            complaints.append(
+                f"topics.{name}: is the same topic as topics.{names[str(topic)]}; every topic "
+                "needs its own"
+            )
+        names.setdefault(str(topic), name)
+        if name != "telemetry":
+            places.add((topic.scheme, topic.servers))
+    if len(places) > 1 and not complaints:
+        complaints.append(
+            "topics.commands, topics.rounds and topics.rejected: are of different kinds; put "
+            "all in folders, all on one Kafka, or all "
+            "on one Pulsar, because the job publishes them in one write"
+        )
+    return complaints

@@ -15,7 +15,7 @@ from strategies.errors import StateVersionError
 from strategies.fold.time_jumps_and_forgetting import can_be_forgotten, forget
 from streaming.state.compacted_log import CompactedLog
 from streaming.state.forget_clusters import ForgetPolicy, Watch, watched
-from streaming.state.rows import (
+from streaming.state.state_to_bytes import (
     BROKERS,
     CLUSTERS,
     HEAD,

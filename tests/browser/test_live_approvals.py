@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import read_secret
-from sinks.wire.encoding import encode_round
+from sinks.wire.record_encoding import encode_round
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, Round
 from tests.browser.conftest import Open

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.encoding import encode_round
+from sinks.wire.record_encoding import encode_round
 from strategies.cluster.intent_contract import IntentStatus
 from tests.browser.conftest import Open
 from tests.control_topic import now_ms

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.wire.codec import decode_approval
-from sinks.wire.encoding import encode_round
+from sinks.wire.record_decoding import decode_approval
+from sinks.wire.record_encoding import encode_round
 from strategies.cluster.model import Round, Skip
 from strategies.cluster.round_figures import RoundState
 from tests.browser.conftest import Open

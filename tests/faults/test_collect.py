@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster

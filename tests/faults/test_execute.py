@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sinks.secret_file import Secret
-from sinks.wire.codec import encode_command
+from sinks.wire.record_encoding import encode_command
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from tests.control_topic import command, now_ms

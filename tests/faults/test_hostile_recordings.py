@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.codec import decode_rejected
+from sinks.wire.record_decoding import decode_rejected
 from tests.hostile_records import COSTLY, FAULTS, hostile
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.segments import segment_path
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.wire.codec import decode_rejected
-from sinks.wire.record_origin import OutputRow
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_decoding import decode_rejected
 from tools.processes.real_job import PROJECT, eager, recording
 
 pytestmark = pytest.mark.faults

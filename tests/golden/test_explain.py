@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.codec import decode_command, decode_round, encode_command, encode_round
-from sinks.wire.encoding import encode_outcome
+from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command, Outcome, Round, Skip
 from tests.control_topic import outcome

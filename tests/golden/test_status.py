@@ -12,9 +12,10 @@ import pytest
 from pulsar_rebalancer.cli.commands.status import status_lines
 from pulsar_rebalancer.decisions.status import Pause, read_status
 from sinks.topics.topic_settings import Connections
-from sinks.wire.codec import decode_command, decode_round, encode_round
-from sinks.wire.encoding import encode_outcome
-from sinks.wire.record_origin import Origin, Position, encode_rejected
+from sinks.wire.output_rows import encode_rejected
+from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_encoding import encode_outcome, encode_round
+from sinks.wire.record_origin import Origin, Position
 from strategies.cluster.round_figures import Certificate
 from strategies.errors import WireError
 from strategies.settings import RoundSettings

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pulsar_rebalancer.settings.broker_conf.convert import convert
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.wire.codec import (
+from sinks.wire.operator_records import encode_approval
+from sinks.wire.record_decoding import (
     decode,
     decode_approval,
     decode_command,
     decode_outcome,
     decode_rejected,
     decode_round,
-    encode_approval,
 )
 from strategies.cluster.model import LoadReport
 from strategies.errors import SettingsError, WireError

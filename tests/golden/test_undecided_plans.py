@@ -19,8 +19,8 @@ from pulsar_rebalancer.decisions.plans import approval_for, plans_of
 from pulsar_rebalancer.decisions.round_texts import picture_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
 from sinks.topics.topic_settings import Connections
-from sinks.wire.codec import encode_command, encode_round
 from sinks.wire.operator_records import command_digest
+from sinks.wire.record_encoding import encode_command, encode_round
 from strategies.settings import RoundSettings
 from tests.control_topic import Control
 from tests.golden.printed import compare, steady, titled

@@ -5,18 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from sinks.wire.codec import (
-    decode,
-    encode_approval,
-    encode_approval_outcome,
+from sinks.wire.operator_records import encode_approval, encode_approval_outcome, encode_intent
+from sinks.wire.output_rows import encode_rejected
+from sinks.wire.record_decoding import decode
+from sinks.wire.record_encoding import (
     encode_command,
-    encode_intent,
     encode_outcome,
     encode_outcome_telemetry,
     encode_round,
-    peek,
 )
-from sinks.wire.record_origin import Origin, Position, encode_rejected
+from sinks.wire.record_origin import Origin, Position, peek
 from strategies.cluster.model import BundleStats, Figures
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import WireError

@@ -19,7 +19,7 @@ import pytest
 from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.wire.codec import decode_command, decode_round
+from sinks.wire.record_decoding import decode_command, decode_round
 from strategies.cluster.model import Command, Outcome, Round
 from tests.telemetry_lines import load_report, sweep
 from tests.unit.command_line import rebalancer

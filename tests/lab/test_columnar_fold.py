@@ -20,8 +20,8 @@ from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
-from sinks.wire.codec import decode_round
-from sinks.wire.output_rows import event_row
+from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.record_decoding import decode_round
 from sinks.wire.record_origin import DEFAULT_LIMITS, OutputRow, Position
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings

@@ -36,7 +36,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader
-from sinks.wire.codec import decode_outcome, decode_round
+from sinks.wire.record_decoding import decode_outcome, decode_round
 from strategies.cluster.model import Sweep, TelemetryRecord
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

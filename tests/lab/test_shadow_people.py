@@ -11,7 +11,7 @@ from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.lab.shadow.agreement import ComparedWindow, compare, window
 from pulsar_rebalancer.lab.shadow.manual_moves import by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import OwnershipWatch, TrafficWatch
-from sinks.wire.codec import decode_round
+from sinks.wire.record_decoding import decode_round
 from strategies.cluster.model import Round
 from tests.lab.test_shadow import A, B, C, agreement, has, moved, sweep, wanted
 from tests.telemetry_lines import T0, bundle, line

@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
-from sinks.wire.codec import (
-    encode_approval,
-    encode_approval_outcome,
-    encode_command,
-    encode_outcome,
-    encode_round,
-)
+from sinks.wire.operator_records import encode_approval, encode_approval_outcome
+from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Round, Skip
 from strategies.cluster.round_figures import Spread
 from tests.control_topic import command

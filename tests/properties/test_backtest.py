@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run, run_toget
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import Block, read_blocks
-from sinks.wire.encoding import encode_command, encode_round
+from sinks.wire.record_encoding import encode_command, encode_round
 from strategies.cluster.model import Command, Rejection, Round, Skip
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings

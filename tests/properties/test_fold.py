@@ -29,7 +29,7 @@ from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import learn_outcome
-from streaming.state.rows import from_bytes, to_bytes
+from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.properties.legal import seeds
 from tests.properties.lives import EAGER_ENGINES, ROUNDS, fold_again, live, moves, with_intents
 from tests.world.telemetry import commands, outcome, rejections, rounds

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.record_origin import OutputRow, Position, WireLimits
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_origin import Position, WireLimits
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import BulkheadSettings
 from streaming.decode_rows import reading
 from streaming.processor import by_cluster, fold
-from streaming.state.rows import from_bytes, to_bytes
+from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.telemetry_lines import line, load_report, sweep
 
 QUOTA = BulkheadSettings(

@@ -17,7 +17,7 @@ from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import RollRules
-from streaming.state.rows import to_bytes
+from streaming.state.state_to_bytes import to_bytes
 from tests.properties.roll_draws import Faults, ModelledBroker
 from tests.properties.roll_lives import RollLife
 from tests.properties.roll_promises import RollPromises

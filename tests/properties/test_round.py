@@ -10,8 +10,9 @@ from hypothesis import given
 
 from pulsar_rebalancer.decisions.explain.sentences import round_lines
 from pulsar_rebalancer.decisions.log import DecisionLog
-from sinks.wire.codec import decode_round, encode_round
 from sinks.wire.output_rows import event_row
+from sinks.wire.record_decoding import decode_round
+from sinks.wire.record_encoding import encode_round
 from strategies.bundles import namespace_of
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.model import Command

@@ -28,8 +28,9 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.merge_sources import load as settings_of
-from sinks.wire.codec import decode_command
-from sinks.wire.record_origin import OutputRow, Position, WireLimits
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_decoding import decode_command
+from sinks.wire.record_origin import Position, WireLimits
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.model import (
     Command,

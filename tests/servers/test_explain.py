@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.topic_settings import TopicAccess
-from sinks.wire.codec import decode_command
-from sinks.wire.encoding import encode_outcome
+from sinks.wire.record_decoding import decode_command
+from sinks.wire.record_encoding import encode_outcome
 from tests.control_topic import TOPICS, Control, outcome
 from tests.topic_uris import topic_settings
 from tests.unit.command_line import rebalancer

@@ -18,7 +18,7 @@ from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.epochs import next_epoch
 from sinks.topics.open_topics import TopicRecord, open_consumer, open_reader
 from sinks.topics.topic_settings import Topics, TopicUri
-from sinks.wire.codec import decode_rejected
+from sinks.wire.record_decoding import decode_rejected
 from strategies.errors import SinkError
 from tests.control_topic import TOPICS
 from tests.pulsar_fake.model import Cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import Sweep
 from tests.control_topic import Control
 from tests.servers.pulsar_commands import around, words

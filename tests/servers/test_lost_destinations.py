@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
-from sinks.executor.effect_texts import Allowance, Effect
+from sinks.executor.outcome_status_and_reason import Allowance, Effect
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.wire.codec import encode_command, read_command
+from sinks.wire.record_decoding import read_command
+from sinks.wire.record_encoding import encode_command
 from tests.control_topic import command
 from tools.servers.pulsar_processes import PulsarProcesses
 from tools.traffic.bundle_users import Bundles

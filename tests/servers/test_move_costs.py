@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
-from sinks.executor.effect_texts import Allowance
+from sinks.executor.outcome_status_and_reason import Allowance
 from sinks.executor.pause_meter import BundleUse, CostMeter
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.wire.codec import encode_command, read_command
+from sinks.wire.record_decoding import read_command
+from sinks.wire.record_encoding import encode_command
 from tests.control_topic import command
 from tools.servers.pulsar_cluster import PulsarCluster
 from tools.traffic.bundle_users import Bundles, sending

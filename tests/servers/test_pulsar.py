@@ -22,7 +22,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.open_topics import open_publisher
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import NotFound, Refused
 from strategies.filters.policies import read_policies

@@ -16,7 +16,8 @@ from pulsar_rebalancer.decisions.plans import Plan, approval_for, plans_of, read
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.executor.journal import unfinished_commands
 from sinks.secret_file import Secret
-from sinks.wire.codec import encode_approval, encode_round
+from sinks.wire.operator_records import encode_approval
+from sinks.wire.record_encoding import encode_round
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control, command, now_ms

@@ -12,7 +12,7 @@ import pytest
 from pulsar_rebalancer.cli import exit_codes
 from sinks.secret_file import Secret
 from sinks.topics.topic_settings import TopicAccess
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import LoadReport, Sweep
 from tests.control_topic import TOPICS, Control, command

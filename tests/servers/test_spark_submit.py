@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from streaming.cluster.spark_launcher import UNPACKED
+from streaming.cluster.spark_submit_start import UNPACKED
 from tests.replayed import replayed
 from tests.unit.command_line import rebalancer
 from tests.unit.test_application import archive

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.topics.files.topic import FileTopicReader
-from sinks.wire.codec import decode_outcome
+from sinks.wire.record_decoding import decode_outcome
 from tests.chromium import DESKTOP
 from tools.processes.process import Process
 from tools.servers.pulsar_cluster import Manager, PulsarCluster, pulsar_cluster, token_of

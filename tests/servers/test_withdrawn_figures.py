@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinks.collector.collector import Collector
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Sweep, Tombstone
 from tests.control_topic import Control
 from tests.servers.test_pulsar import collecting, passed, records

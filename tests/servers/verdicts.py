@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
-from sinks.wire.codec import decode_answer
+from sinks.wire.record_decoding import decode_answer
 from strategies.cluster.model import Outcome
 from tools.processes.loop import Loop
 

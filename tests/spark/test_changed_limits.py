@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.wire.codec import decode
-from sinks.wire.output_rows import event_row
+from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.record_decoding import decode
 from sinks.wire.record_origin import OutputRow, Position, pack_origin
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings

@@ -16,10 +16,12 @@ from pyspark.sql import Row
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.broker_reports import SourceSettings
-from sinks.wire.codec import LARGE_BYTES, Peeked, decode, decode_rejected
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_decoding import decode, decode_rejected
 from sinks.wire.record_origin import (
+    LARGE_BYTES,
     LARGEST_ORIGINAL,
-    OutputRow,
+    Peeked,
     Position,
     WireLimits,
     unpack_origin,

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.graceful_stop import Stop
-from sinks.wire.codec import decode_rejected
+from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.signing_keys import SigningSettings, intents_key
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

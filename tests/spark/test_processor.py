@@ -18,8 +18,8 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.codec import decode_command, decode_round
-from sinks.wire.encoding import encode_outcome_telemetry
+from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_encoding import encode_outcome_telemetry
 from sinks.wire.record_origin import Position, WireLimits
 from sinks.wire.signing_keys import SigningSettings, signing_key
 from strategies.cluster.model import Outcome, OutcomeStatus
@@ -28,7 +28,7 @@ from streaming.decode_rows import ReadRows, packer, reading, unpacking
 from streaming.outputs.batch_facts import KINDS
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
-from streaming.state.rows import BROKERS, TABLES, unpack_brokers, unpack_bytes
+from streaming.state.state_to_bytes import BROKERS, TABLES, unpack_brokers, unpack_bytes
 from streaming.state.store import StoreCache
 from tests.replayed import Published
 from tests.spark.state_variables import Spark

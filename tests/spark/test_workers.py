@@ -20,15 +20,15 @@ from pyspark.sql import SparkSession
 
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.topic_settings import Connections, Topics, parse_topic
-from streaming.cluster.shipping import python_name
-from streaming.cluster.worker_check import content_of, report_missing
-from streaming.cluster.workers import (
+from streaming.cluster.missing_on_worker import content_of, report_missing
+from streaming.cluster.remote_workers import (
     check_master,
     check_workers,
     read_by_tasks,
     worker_environment,
     worker_settings,
 )
+from streaming.cluster.shipping import python_name
 from streaming.failures import JobError
 from streaming.settings import JobSettings
 from tests.python_process import python

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
-from sinks.executor.effect_texts import Allowance, Effect
 from sinks.executor.executor import Executor, ExecutorTopics
 from sinks.executor.journal import Journal
-from sinks.executor.move_guard import RateLimiter
+from sinks.executor.move_gate_and_holds import RateLimiter
+from sinks.executor.outcome_status_and_reason import Allowance, Effect
 from sinks.executor.pause_meter import CostMeter
 from sinks.executor.settings import ExecutorConfig
 from sinks.metrics.service_metrics import ExecutorMetrics

@@ -3,8 +3,8 @@
 import itertools
 
 from sinks.secret_file import Secret
-from sinks.wire.codec import encode_approval, encode_command
-from sinks.wire.operator_records import command_digest
+from sinks.wire.operator_records import command_digest, encode_approval
+from sinks.wire.record_encoding import encode_command
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from strategies.executor.approvals_and_pauses import (

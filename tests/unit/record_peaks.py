@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from sinks.wire.codec import decode, read_command
+from sinks.wire.record_decoding import decode, read_command
 from strategies.errors import WireError
 from tests.hostile_records import (
     COSTLY,

@@ -22,8 +22,8 @@ from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.settings import VERSION
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.guard_file import guard_of
 from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse
+from streaming.checkpoint.remembered_settings import guard_of
 from streaming.cluster.shipping import (
     PACKAGES,
     Application,
@@ -36,7 +36,7 @@ from streaming.cluster.shipping import (
     read_manifest,
     write_environment,
 )
-from streaming.cluster.spark_launcher import shipped_archive, with_those_of_spark
+from streaming.cluster.spark_submit_start import shipped_archive, with_those_of_spark
 from streaming.settings import JobSettings
 from streaming.settings import local_path as archive_here
 from tests.unit.command_line import rebalancer

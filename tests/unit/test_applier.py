@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
-from sinks.executor.effect_texts import Allowance, MoveOnItsWay
-from sinks.executor.move_guard import RateLimiter
+from sinks.executor.move_gate_and_holds import RateLimiter
+from sinks.executor.outcome_status_and_reason import Allowance, MoveOnItsWay
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings
-from sinks.wire.codec import encode_command, read_command
 from sinks.wire.contracts.execution import CommandRecord
+from sinks.wire.record_decoding import read_command
+from sinks.wire.record_encoding import encode_command
 from tests.control_topic import command
 from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put

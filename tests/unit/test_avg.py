@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pulsar_rebalancer.lab.simulation.leader import Leader
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import ClusterView, Decision
 from strategies.cluster.state_store import InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.fleet import Fleet
 from benchmarks.rounds import main
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Sweep
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from sinks.executor.move_gate import MoveGate, _Recent
+from sinks.executor.move_gate_and_holds import MoveGate, _Recent
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Unanswered
 from sinks.pulsar_api.connection_settings import PulsarSettings

@@ -20,7 +20,7 @@ from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory
 from strategies.fold.engine import EngineSettings
 from strategies.settings import RoundSettings
-from streaming.state.rows import to_bytes
+from streaming.state.state_to_bytes import to_bytes
 from tests.world.intents import drain, undrain
 from tests.world.little_cluster import LittleCluster
 from tests.world.telemetry import report

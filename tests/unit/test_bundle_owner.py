@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from sinks.collector.broker_poll import OwnerPoll
+from sinks.collector.extensible_poll import OwnerPoll
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, Unauthorized

@@ -8,8 +8,8 @@ import pytest
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
-from sinks.wire.codec import decode_command, decode_outcome, decode_round
-from sinks.wire.encoding import encode_outcome, encode_outcome_telemetry
+from sinks.wire.record_decoding import decode_command, decode_outcome, decode_round
+from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command
 from tests.control_topic import outcome
 from tests.unit.command_line import Answer, rebalancer

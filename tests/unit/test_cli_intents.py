@@ -14,7 +14,8 @@ from pulsar_rebalancer.cli.intent_session import intent_session
 from pulsar_rebalancer.decisions.intents import until_ms
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.secret_file import Secret
-from sinks.wire.codec import decode, encode_round
+from sinks.wire.record_decoding import decode
+from sinks.wire.record_encoding import encode_round
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Round

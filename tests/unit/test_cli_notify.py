@@ -13,7 +13,7 @@ from pulsar_rebalancer.cli.commands.notify import in_turns
 from sinks.metrics.settings import address_of
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.codec import encode_outcome, encode_round
+from sinks.wire.record_encoding import encode_outcome, encode_round
 from sinks.wire.signing_keys import SigningKey
 from tests.control_topic import TOPICS, now_ms
 from tests.notice_builders import MINUTE, a_round

@@ -9,7 +9,9 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.execute import used_topics
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.wire.codec import decode_approval, encode_approval_outcome, encode_round
+from sinks.wire.operator_records import encode_approval_outcome
+from sinks.wire.record_decoding import decode_approval
+from sinks.wire.record_encoding import encode_round
 from strategies.cluster.model import Command
 from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.control_topic import TOPICS, Control, command, now_ms

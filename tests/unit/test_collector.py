@@ -17,7 +17,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.open_topics import open_publisher
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep
 from strategies.errors import Unauthorized
 from strategies.filters.isolation import isolated

@@ -25,7 +25,7 @@ from sinks.metrics.page_metrics import PageMetrics
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics, NotifierMetrics
 from sinks.notices.delivery import Delivery, Notice, as_json, as_slack
 from sinks.notices.settings import KINDS, NoticeSettings, webhook
-from sinks.wire.codec import decode_round
+from sinks.wire.record_decoding import decode_round
 from strategies.cluster.budget import HOUR_MS
 from strategies.fold.warm_window import warm_window_ms
 from streaming.job_metrics import JobMetrics

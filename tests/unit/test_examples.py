@@ -10,7 +10,7 @@ import pytest
 
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.codec import encode_command, encode_round
+from sinks.wire.record_encoding import encode_command, encode_round
 from strategies.shedding.registry import DEFAULT
 from strategies.shedding.uniform.settings import UniformSettings
 from tests.trial_settings import for_a_trial

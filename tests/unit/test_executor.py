@@ -10,11 +10,12 @@ import pytest
 
 from sinks.executor.executor import Stopped
 from sinks.executor.journal import Received
-from sinks.executor.move_guard import RateLimiter
+from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.pause_meter import WaveFigures
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
-from sinks.wire.codec import decode, encode_command
+from sinks.wire.record_decoding import decode
+from sinks.wire.record_encoding import encode_command
 from sinks.wire.record_origin import Position
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, OutcomeReport

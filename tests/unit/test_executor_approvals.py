@@ -8,7 +8,8 @@ import pytest
 
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
-from sinks.wire.codec import decode, encode_approval
+from sinks.wire.operator_records import encode_approval
+from sinks.wire.record_decoding import decode
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from strategies.executor.admission import AdmissionRules

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.codec import decode_answer
+from sinks.wire.record_decoding import decode_answer
 from strategies.cluster.model import Outcome
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster

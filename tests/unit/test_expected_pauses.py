@@ -7,7 +7,7 @@ from strategies.cluster.move_cost import MeasuredPause, MoveCost, expected_pause
 from strategies.fold.engine import EngineSettings
 from strategies.fold.outcomes import add_pause
 from strategies.settings import DrainSettings
-from streaming.state.rows import from_bytes, to_bytes
+from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.unit.test_drains import cluster, draining
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from strategies.errors import SettingsError
-from streaming.bounded_files import cut, keep_short, older_names
 from streaming.outputs.batch_facts import Written
 from streaming.progress import BatchProgress, progress_file
+from streaming.spark_log_rotation import cut, keep_short, older_names
 from streaming.temporary_folder import temporary_folder
 from tools.waiting import eventually
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.executor.approval_journal import ApprovalJournal
+from sinks.executor.approvals_and_held_commands import ApprovalJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
-from sinks.executor.move_guard import KEPT, MoveJournal
+from sinks.executor.move_journal import KEPT, MoveJournal
 from sinks.wire.record_origin import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError

@@ -14,8 +14,8 @@ from pulsar_rebalancer.decisions.live import charts, views
 from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, packed
 from pulsar_rebalancer.decisions.status import CollectionPass, TelemetryHead
-from sinks.wire.encoding import encode_command, encode_round
 from sinks.wire.operator_records import command_digest
+from sinks.wire.record_encoding import encode_command, encode_round
 from strategies.cluster.model import Round
 from tests.control_topic import command, outcome
 from tests.live_topics import MadeUpCluster

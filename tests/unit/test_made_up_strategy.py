@@ -18,7 +18,7 @@ from pulsar_rebalancer.settings.check_values import json_schema
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
 from sinks.recordings.recorder import of_recording
-from sinks.wire.codec import decode_command, decode_round
+from sinks.wire.record_decoding import decode_command, decode_round
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine
 from strategies.shedding.registry import SHEDDERS

@@ -15,7 +15,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.metrics.exposition import MOST_CLUSTERS, Liveness
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
-from sinks.wire.record_origin import OutputRow
+from sinks.wire.output_rows import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.reason_codes import STATES
 from streaming.job_metrics import JobMetrics

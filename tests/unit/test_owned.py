@@ -8,7 +8,7 @@ import pytest
 
 from sinks.collector.broker_poll import Report
 from sinks.collector.collector import encode_owned
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombstone
 from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.cluster.state_store import InMemoryStore, StateStore, read_note

@@ -31,7 +31,7 @@ from strategies.cluster.packed_records import EarlyRecord, pack_record, unpack_r
 from strategies.cluster.strategy_memory import ClusterMemory
 from strategies.errors import StateVersionError
 from strategies.shedding.steady.memory_format import Episode, RecentMove
-from streaming.state.rows import changed_bytes, from_bytes, to_bytes
+from streaming.state.state_to_bytes import changed_bytes, from_bytes, to_bytes
 from tests.world.telemetry import T0, outcome, report, sweep
 
 APPLIED = outcome("id", "t/ns/0x0_0x1", 3, "applied", "b:1")

@@ -14,8 +14,8 @@ from pulsar_rebalancer.decisions.plans import (
     plan_named,
     plans_of,
 )
-from sinks.wire.codec import encode_command
 from sinks.wire.operator_records import command_digest
+from sinks.wire.record_encoding import encode_command
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor.approvals_and_pauses import (
     Approval,

@@ -16,7 +16,7 @@ from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.open_topics import open_publisher
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Policies
 from strategies.cluster.packed_records import pack_record
 from strategies.filters.policies import read_policies

@@ -23,7 +23,13 @@ from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease, read_version, release_of
 from streaming.auto_settings import resolve_release, versions_seen
 from streaming.checkpoint.guard import guarded, other_settings
-from streaming.checkpoint.guard_file import GUARD, guard_of, read_guard, write_guard, written_guard
+from streaming.checkpoint.remembered_settings import (
+    GUARD,
+    guard_of,
+    read_guard,
+    write_guard,
+    written_guard,
+)
 from streaming.settings import JobSettings
 from tests.telemetry_lines import line
 from tests.topic_uris import topics_of

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.codec import decode_rejected, decode_round
-from sinks.wire.record_origin import OutputRow, Position
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_decoding import decode_rejected, decode_round
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import Round
 from strategies.cluster.quota import EMPTY, Bulkhead, OverQuota, UnreadRecord, admit
 from strategies.fold.engine import EngineSettings

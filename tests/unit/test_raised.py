@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sinks.wire.codec import decode_round
 from sinks.wire.output_rows import event_row
+from sinks.wire.record_decoding import decode_round
 from strategies.cluster.model import ClusterView, Decision, Rejection, Round, Skip, TelemetryRecord
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.state_store import BrokerState, InMemoryStore, StateStore
@@ -20,7 +20,7 @@ from strategies.fold.rule_errors import RecordChanges, raised_text
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
-from streaming.state.rows import to_bytes
+from streaming.state.state_to_bytes import to_bytes
 from streaming.state.store import StoreCache
 from streaming.worker_process import log_once
 from tests.raising_strategy import RAISING, WITH_RAISING, RaisingSettings

@@ -11,7 +11,7 @@ from sinks.wire.broker_reports import (
     check_source,
     enveloped,
 )
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
 from strategies.errors import SettingsError, WireError
 from tests.telemetry_lines import T0, broker_load, load_report, outcome, top_bundles

@@ -22,8 +22,8 @@ from pulsar_rebalancer.lab.replay.decisions import describe_round
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.watch.watch_loop import WatchScreen
-from sinks.wire.encoding import encode_command
 from sinks.wire.operator_records import command_digest
+from sinks.wire.record_encoding import encode_command
 from strategies.cluster.model import Command, Round
 from strategies.fold.engine import EngineSettings
 from strategies.settings import LimitSettings, Mode, RoundSettings

@@ -9,7 +9,7 @@ from strategies.cluster.rival_state import Rivals, Sighting
 from strategies.fold.engine import EngineSettings
 from strategies.fold.foreign_moves import Listing, learn_list
 from strategies.settings import DrainSettings, RivalSettings
-from streaming.state.rows import from_bytes, to_bytes
+from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.world.intents import drain
 from tests.world.little_cluster import LittleCluster, spread_out
 from tests.world.rivals import PASS_S, A, B, C, Life, three_brokers

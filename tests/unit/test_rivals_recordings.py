@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.cluster.model import Round
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings

@@ -10,7 +10,8 @@ import pytest
 from pulsar_rebalancer.decisions.explain.sentences import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
-from sinks.wire.codec import decode_command, encode_command
+from sinks.wire.record_decoding import decode_command
+from sinks.wire.record_encoding import encode_command
 from strategies.cluster.model import Event, LoadReport, Policies, TelemetryRecord
 from strategies.cluster.state_store import InMemoryStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings

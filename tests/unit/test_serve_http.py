@@ -15,8 +15,8 @@ import pytest
 
 from sinks.secret_file import read_secret
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.wire.codec import decode_approval
-from sinks.wire.encoding import encode_round
+from sinks.wire.record_decoding import decode_approval
+from sinks.wire.record_encoding import encode_round
 from sinks.wire.signing_keys import SigningKey
 from tests.live_server import API, OPERATOR, VIEWER, RunningPage, page_of
 from tests.live_topics import MadeUpCluster, publish

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from sinks.notices.delivery import Notice, NoticeCause, headers_of, signature
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
-from sinks.wire.codec import decode, decode_command, decode_round, encode_command, encode_intent
+from sinks.wire.operator_records import encode_intent
 from sinks.wire.output_rows import event_row
+from sinks.wire.record_decoding import decode, decode_command, decode_round
+from sinks.wire.record_encoding import encode_command
 from sinks.wire.record_origin import DEFAULT_LIMITS
 from sinks.wire.signing_keys import (
     SigningKey,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pyspark
 import pytest
 
-from streaming.cluster.workers import worker_environment
+from streaming.cluster.remote_workers import worker_environment
 from streaming.java_process import allocator_environment, java_memory_options
 from streaming.settings import JobSettings
 from streaming.spark_session import (

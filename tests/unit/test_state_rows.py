@@ -16,7 +16,7 @@ from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps_and_forgetting import remains
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.guard_file import STATE_FORMAT, guard_of
+from streaming.checkpoint.remembered_settings import STATE_FORMAT, guard_of
 from streaming.checkpoint_state.reader import (
     BrokerStateRow,
     CheckpointState,
@@ -29,7 +29,8 @@ from streaming.checkpoint_state.reader import (
 from streaming.checkpoint_state.repartition import checked, content, distributed
 from streaming.settings import JobSettings
 from streaming.state.compacted_log import LogEntry
-from streaming.state.rows import (
+from streaming.state.shards import shard_keys
+from streaming.state.state_to_bytes import (
     Head,
     pack,
     pack_entry,
@@ -38,7 +39,6 @@ from streaming.state.rows import (
     unpack_bytes,
     unpack_head,
 )
-from streaming.state.shards import shard_keys
 from streaming.state.store import Rows, ShardStore, SparkStore
 
 

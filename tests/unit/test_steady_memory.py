@@ -14,7 +14,7 @@ from strategies.shedding.steady.memory_format import (
     moves_of,
 )
 from strategies.shedding.steady.steady_round import returns
-from streaming.state.rows import from_bytes, to_bytes
+from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.world.steady import history_of
 
 HISTORY = history_of([LoadSample(1, 0.5, 2.0, 3.0)], changed_at_ms=4, bundles=5)

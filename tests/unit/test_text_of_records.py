@@ -24,9 +24,16 @@ from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
 from sinks.printable import printable
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
-from sinks.wire.codec import decode, decode_answer, decode_command, decode_rejected, decode_round
-from sinks.wire.encoding import encode_outcome
-from sinks.wire.record_origin import Origin, Position, encode_rejected
+from sinks.wire.output_rows import encode_rejected
+from sinks.wire.record_decoding import (
+    decode,
+    decode_answer,
+    decode_command,
+    decode_rejected,
+    decode_round,
+)
+from sinks.wire.record_encoding import encode_outcome
+from sinks.wire.record_origin import Origin, Position
 from strategies.errors import PublishTimeout, RebalancerError, SettingsError, WireError
 from tests.control_topic import TOPICS, now_ms, outcome
 from tests.pulsar_fake.model import Cluster

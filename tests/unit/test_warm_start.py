@@ -19,10 +19,10 @@ from sinks.topics.pulsar.partition import MessageId
 from sinks.topics.topic_settings import Connections, file_topic_uri
 from strategies.errors import SinkError
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.checkpoint_folder import moved_aside
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.guard_file import GUARD, Warming, WarmStart, guard_of, read_guard
 from streaming.checkpoint.locks import LOCKS
+from streaming.checkpoint.remembered_settings import GUARD, Warming, WarmStart, guard_of, read_guard
+from streaming.checkpoint.spark_checkpoint_files import moved_aside
 from streaming.settings import JobSettings
 from streaming.sources.file_places import offset_since
 from streaming.warm_start import (

@@ -34,7 +34,7 @@ from sinks.pulsar_api.broker_facts import LeaderFacts
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.open_topics import open_consumer
 from sinks.topics.topic_settings import file_topic
-from sinks.wire.codec import decode_round
+from sinks.wire.record_decoding import decode_round
 from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
 from strategies.cluster.model import Round
 from strategies.errors import Refused, SettingsError

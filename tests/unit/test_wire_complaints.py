@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sinks.wire.codec import (
-    cluster_of,
+from sinks.wire.operator_records import encode_approval
+from sinks.wire.record_decoding import (
     decode,
     decode_answer,
     decode_approval,
@@ -19,8 +19,8 @@ from sinks.wire.codec import (
     decode_outcome,
     decode_rejected,
     decode_round,
-    encode_approval,
 )
+from sinks.wire.record_origin import cluster_of
 from strategies.errors import WireError
 from tests.changed_records import changed
 from tests.illegal_records import CODES, UNDECODABLE, Maker, illegal_lines, oversized

@@ -4,8 +4,16 @@ import json
 
 import pytest
 
-from sinks.wire.codec import Peeked, cluster_of, decode, peek
-from sinks.wire.record_origin import Position, WireLimits, clip, pack_origin
+from sinks.wire.record_decoding import decode
+from sinks.wire.record_origin import (
+    Peeked,
+    Position,
+    WireLimits,
+    clip,
+    cluster_of,
+    pack_origin,
+    peek,
+)
 from strategies.cluster import model
 from strategies.cluster.intent_contract import Intent
 from strategies.errors import WireError

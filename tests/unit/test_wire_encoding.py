@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.secret_file import Secret
-from sinks.wire.codec import (
+from sinks.wire.operator_records import (
+    command_digest,
+    encode_approval,
+    encode_approval_outcome,
+    encode_intent,
+)
+from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.record_decoding import (
     decode,
     decode_answer,
     decode_approval,
@@ -21,21 +28,17 @@ from sinks.wire.codec import (
     decode_outcome,
     decode_rejected,
     decode_round,
-    encode_approval,
-    encode_approval_outcome,
+)
+from sinks.wire.record_encoding import (
     encode_command,
-    encode_intent,
     encode_outcome,
     encode_outcome_telemetry,
     encode_round,
 )
-from sinks.wire.operator_records import command_digest
-from sinks.wire.output_rows import event_row
 from sinks.wire.record_origin import (
     DEFAULT_LIMITS,
     LARGEST_ORIGINAL,
     Origin,
-    OutputRow,
     Position,
     origin_size,
     pack_origin,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.wire.codec import decode_command, decode_outcome
+from sinks.wire.record_decoding import decode_command, decode_outcome
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sinks.wire.codec import decode_outcome
+from sinks.wire.record_decoding import decode_outcome
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS, Control, command
 from tests.pulsar_fake.model import Cluster, Request

@@ -25,7 +25,8 @@ from sinks.metrics.disk_space import DiskMetrics, DiskSpace
 from sinks.metrics.exposition import Liveness, process_registry
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from sinks.metrics.settings import MetricsSettings
-from sinks.wire.codec import decode_command, encode_intent, read_command
+from sinks.wire.operator_records import encode_intent
+from sinks.wire.record_decoding import decode_command, read_command
 from sinks.wire.record_origin import Position, WireLimits
 from sinks.wire.signing_keys import SigningSettings
 from strategies.cluster.intent_contract import Intent, IntentAction

@@ -14,7 +14,7 @@ from uuid import uuid4
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.open_topics import Reader, open_reader
 from sinks.topics.topic_settings import TopicAccess
-from sinks.wire.codec import decode_answer, decode_command, decode_round
+from sinks.wire.record_decoding import decode_answer, decode_command, decode_round
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.control_topic import TOPICS, Control

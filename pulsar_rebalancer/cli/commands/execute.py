@@ -15,15 +15,16 @@ from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.executor.approvals_and_held_commands import Answered
 from sinks.executor.executor import Stopped
 from sinks.executor.settings import state_folder
-from sinks.executor.task_intake import Answered, Done, HeldBack, Result
+from sinks.executor.task_intake import Done, HeldBack, Result
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.disk_space import file_topics
 from sinks.metrics.service_metrics import ExecutorMetrics
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_settings import TopicUri
-from sinks.wire.codec import encode_outcome
+from sinks.wire.record_encoding import encode_outcome
 from strategies.errors import SinkError
 from strategies.executor.approvals_and_pauses import ApprovalOutcome
 

@@ -42,8 +42,8 @@ from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.settings import admission_rules
 from sinks.graceful_stop import wall_clock_ms
 from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
-from sinks.wire.codec import decode
-from sinks.wire.encoding import encode_command, encode_outcome, encode_round
+from sinks.wire.record_decoding import decode
+from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, LoadReport, Owned, Round
 from strategies.errors import SinkError, WireError
 from strategies.round.commands_and_record import proof_of

@@ -27,8 +27,8 @@ from pulsar_rebalancer.decisions.plans import (
 )
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import wall_clock_ms
-from sinks.wire.codec import encode_approval
-from sinks.wire.encoding import encode_command, encode_outcome
+from sinks.wire.operator_records import encode_approval
+from sinks.wire.record_encoding import encode_command, encode_outcome
 from sinks.wire.signing_keys import SigningKey, approvals_key
 from strategies.errors import SettingsError
 from strategies.executor.approvals_and_pauses import DONE, Approval, ApprovalAction, PauseOrder

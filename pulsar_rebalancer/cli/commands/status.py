@@ -22,7 +22,7 @@ from pulsar_rebalancer.decisions.status import (
     read_status,
 )
 from sinks.graceful_stop import wall_clock_ms
-from sinks.wire.encoding import encode_command, encode_outcome, encode_round
+from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState

@@ -15,10 +15,11 @@ from pulsar_rebalancer.decisions.plans import plans_of, read_plans
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings
+from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import NONE, FreezeWatch, probing
 from sinks.topics.skip_unreadable import check_read
-from sinks.wire.codec import decode_answer
+from sinks.wire.record_decoding import decode_answer
 from strategies.cluster.intent_contract import RollPhase
 from strategies.cluster.model import Outcome
 from strategies.errors import AdminError, RebalancerError, Unauthorized, WireError

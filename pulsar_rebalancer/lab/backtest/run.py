@@ -20,7 +20,7 @@ from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks
-from sinks.recordings.recorder import check_use
+from sinks.recordings.json_lines import check_use
 from strategies.bundles import Floats, Ints
 from strategies.cluster.model import Command, Event, Rejection, Round, Skip
 from strategies.errors import SinkError

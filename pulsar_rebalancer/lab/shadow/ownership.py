@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.wire.codec import decode
+from sinks.wire.record_decoding import decode
 from strategies.bundles import is_system_bundle
 from strategies.cluster.model import (
     LoadReport,

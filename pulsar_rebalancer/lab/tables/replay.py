@@ -18,12 +18,14 @@ from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.tables import replay_summary
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
-from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
+from sinks.recordings.json_lines import check_use
+from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_records
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
-from sinks.wire.codec import decode_rejected
-from sinks.wire.record_origin import OutputRow, Position
+from sinks.wire.output_rows import OutputRow
+from sinks.wire.record_decoding import decode_rejected
+from sinks.wire.record_origin import Position
 from strategies.cluster.model import Outcome
 from strategies.errors import WireError
 from strategies.round.screening import ABOUT_POLICIES

@@ -8,7 +8,7 @@ from typing import Any
 
 from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.lab.replay.decisions import ClusterSummary, Decisions
-from sinks.wire.codec import decode_rejected
+from sinks.wire.record_decoding import decode_rejected
 from strategies.cluster.model import Round
 from strategies.figures.estimate import reported_spread
 from strategies.fold.engine import EngineSettings

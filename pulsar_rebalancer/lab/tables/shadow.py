@@ -19,7 +19,7 @@ from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import of_recording, topic_records
 from sinks.topics.skip_unreadable import Skipped, readable
-from sinks.wire.codec import decode_command, decode_round
+from sinks.wire.record_decoding import decode_command, decode_round
 from strategies.errors import SinkError
 
 

@@ -47,34 +47,6 @@ Duration = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER, description="ms")]
 Figure = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE)]
 MsgRate = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="messages/s")]
 Throughput = Annotated[float, Meta(ge=0, lt=LARGEST_FIGURE, description="bytes/s")]
-#: Usage and limit of what a broker has not measured yet (Pulsar's initial value).
-NOT_MEASURED = -1.0
-#: Limit of a bandwidth that a broker reports for each network card whose speed it cannot read, as
-#: in many containers; no machine has more than a thousand of them.
-UNKNOWN_SPEED, _MOST_UNKNOWN = -1000.0, -1_000_000.0
-#: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
-SMALLEST_LIMIT = 1e-6
-#: Not negative, except NOT_MEASURED for usage and limit alike, and a multiple of UNKNOWN_SPEED as
-#: limit.
-ResourceFigure = Annotated[
-    float,
-    Meta(
-        ge=_MOST_UNKNOWN,
-        lt=LARGEST_FIGURE,
-        description="not negative; -1 for usage and limit alike: not "
-        "measured yet; -1000 as limit: a "
-        "network card whose speed is unknown, -2000: two of them",
-    ),
-]
-
-
-def is_measured_or_not(usage: float, limit: float) -> bool:
-    """True if these are figures of a resource, or say that it is not measured."""
-    if not (usage < LARGEST_FIGURE and _MOST_UNKNOWN <= limit < LARGEST_FIGURE):
-        return False
-    if usage < 0 or limit < 0:
-        return usage == limit == NOT_MEASURED or (usage >= 0 and limit % UNKNOWN_SPEED == 0)
-    return limit == 0 or limit >= SMALLEST_LIMIT
 
 
 Fraction = Annotated[float, Meta(description="fraction of what is possible, 1.0 = 100 %")]

@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from sinks.wire.contracts.execution import LONGEST_REASON, OutcomeRecord
 from sinks.wire.contracts.fields import (
     BUNDLE_PATTERN,
+    LARGEST_FIGURE,
     LONGEST_NAME,
-    UNKNOWN_SPEED,
     Broker,
     Bundle,
     Cluster,
@@ -20,12 +20,40 @@ from sinks.wire.contracts.fields import (
     IntentId,
     Milliseconds,
     MsgRate,
-    ResourceFigure,
     Signature,
     Throughput,
     Version,
 )
 from strategies.cluster.intent_contract import IntentAction
+
+#: Usage and limit of what a broker has not measured yet (Pulsar's initial value).
+NOT_MEASURED = -1.0
+#: Limit of a bandwidth that a broker reports for each network card whose speed it cannot read, as
+#: in many containers; no machine has more than a thousand of them.
+UNKNOWN_SPEED, _MOST_UNKNOWN = -1000.0, -1_000_000.0
+#: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
+SMALLEST_LIMIT = 1e-6
+#: Not negative, except NOT_MEASURED for usage and limit alike, and a multiple of UNKNOWN_SPEED as
+#: limit.
+ResourceFigure = Annotated[
+    float,
+    Meta(
+        ge=_MOST_UNKNOWN,
+        lt=LARGEST_FIGURE,
+        description="not negative; -1 for usage and limit alike: not "
+        "measured yet; -1000 as limit: a "
+        "network card whose speed is unknown, -2000: two of them",
+    ),
+]
+
+
+def is_measured_or_not(usage: float, limit: float) -> bool:
+    """True if these are figures of a resource, or say that it is not measured."""
+    if not (usage < LARGEST_FIGURE and _MOST_UNKNOWN <= limit < LARGEST_FIGURE):
+        return False
+    if usage < 0 or limit < 0:
+        return usage == limit == NOT_MEASURED or (usage >= 0 and limit % UNKNOWN_SPEED == 0)
+    return limit == 0 or limit >= SMALLEST_LIMIT
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):
@@ -37,7 +65,7 @@ class ResourceUsage(Struct, frozen=True, gc=False):
     limit: ResourceFigure
 
 
-#: For the schema; decoding.py checks the same. Pulsar starts with -1 for both.
+#: For the schema; `is_measured_or_not` checks the same. Pulsar starts with -1 for both.
 MeasuredOrNot = Annotated[
     ResourceUsage,
     Meta(

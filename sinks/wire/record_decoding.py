@@ -1,12 +1,9 @@
-"""Encodes and decodes the records of the six topics. A record that cannot be decoded raises
-WireError; no other error is raised. Peeks at cluster and time without decoding, so that a record
-beyond its cluster's quota costs little.
+"""Decodes the records of the six topics. A record that cannot be decoded, or is too large, raises
+WireError; no other error is raised.
 """
 
-import re
-from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -19,77 +16,26 @@ from sinks.wire.contracts.execution import (
 from sinks.wire.contracts.job_output import RejectedRecord, RoundRecord
 from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
 from sinks.wire.decode_complaints import complaint
-from sinks.wire.decoding import to_outcome, to_record
-from sinks.wire.encoding import (
-    encode_command,
-    encode_outcome,
-    encode_outcome_telemetry,
-    encode_round,
-    to_command,
-    to_round,
-)
+from sinks.wire.mended_load_reports import TABLE, mended
 from sinks.wire.names_and_times import (
     check_broker,
     check_bundles,
     check_cluster,
     check_shape,
     check_utf8,
-    is_cluster,
-    other_unit,
     quoted,
 )
-from sinks.wire.operator_records import (
-    encode_approval,
-    encode_approval_outcome,
-    encode_intent,
-    to_approval,
-    to_approval_outcome,
-)
-from sinks.wire.partial_reports import TABLE, mended
-from sinks.wire.plain_numbers import with_plain_numbers
-from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits, clip, origin_size
+from sinks.wire.operator_records import to_approval, to_approval_outcome
+from sinks.wire.record_encoding import to_command, to_round
+from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits, origin_size
 from sinks.wire.signing_keys import SigningKey, check_intent_signature
+from sinks.wire.telemetry_to_engine import to_outcome, to_record
 from strategies.cluster.intent_contract import Intent
-from strategies.cluster.model import (
-    LARGEST_TIME,
-    Command,
-    LoadReport,
-    Outcome,
-    Round,
-    TelemetryRecord,
-)
+from strategies.cluster.model import Command, LoadReport, Outcome, Round, TelemetryRecord
 from strategies.errors import WireError
 from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
 
-__all__ = [
-    "RejectedRecord",
-    "WireLimits",
-    "clip",
-    "cluster_of",
-    "decode",
-    "decode_answer",
-    "decode_approval",
-    "decode_approval_outcome",
-    "decode_command",
-    "decode_outcome",
-    "decode_rejected",
-    "decode_round",
-    "encode_approval",
-    "encode_approval_outcome",
-    "encode_command",
-    "encode_intent",
-    "encode_outcome",
-    "encode_outcome_telemetry",
-    "encode_round",
-    "read_command",
-    "to_command",
-]
-
 T = TypeVar("T")
-
-
-class _ClusterOnly(msgspec.Struct):
-    cluster: str
 
 
 class _AnswerHead(msgspec.Struct):
@@ -129,18 +75,6 @@ def decode(
             "send $.cluster once.",
         )
     return record
-
-
-def cluster_of(value: bytes) -> str:
-    """The cluster that a record names, or an empty string if it cannot be read. Used as the key of
-    rejected rows.
-    """
-    try:
-        check_shape(value)
-        name = msgspec.json.decode(value, type=_ClusterOnly).cluster
-    except (WireError, ValueError, RecursionError):
-        return ""
-    return name if is_cluster(name) else ""
 
 
 def decode_command(value: bytes) -> Command:
@@ -239,57 +173,3 @@ def _decode(value: bytes, contract: type[T]) -> T:
     except (ValueError, RecursionError) as error:
         # `from None`: the decoder's own error holds the whole record.
         raise complaint(value, contract, str(error)) from None
-
-
-#: As much as `peek` reads of a record in the usual order.
-PEEKED_BYTES = 2 * 2**10
-#: Above this size, a source may pass on the beginning of a record only.
-LARGE_BYTES = 2**18
-#: The order that brokers' collectors write, with or without blanks.
-_USUAL = re.compile(
-    rb'\{"v": ?1, ?"kind": ?"([a-z-]{1,32})", ?"cluster": ?"([^"\\\x80-\xff]{1,512})", ?'
-    rb'(?:"broker": ?"[^"\\]{1,512}", ?)?"ts": ?([0-9]{1,16})[,}]'
-)
-
-
-class Peeked(NamedTuple):
-    """`cluster`: empty if it cannot be read. `ts`: ms since the epoch. `has_quota`: the cluster's
-    quota applies: not to an intent, which a person sends, nor where either is unusable.
-    """
-
-    cluster: str
-    ts: int = 0
-    has_quota: bool = False
-
-
-class _Skimmed(msgspec.Struct):
-    kind: str
-    cluster: str
-    ts: int
-
-
-_SKIM = msgspec.json.Decoder(_Skimmed)
-
-
-def peek(value: bytes) -> Peeked:
-    """Cluster and time of a record. One in another order is read to its end for them, which is a
-    small part of decoding it.
-    """
-    usual = _USUAL.match(value)
-    if usual is None:
-        found = _skimmed(value)
-    else:
-        kind, cluster, ts = usual.groups()
-        found = _Skimmed(kind.decode(), cluster.decode(), int(ts))
-    if found is None or not is_cluster(found.cluster):
-        return Peeked(cluster_of(value))
-    usable = 0 <= found.ts <= LARGEST_TIME and not other_unit(found.ts)
-    return Peeked(found.cluster, found.ts, usable and found.kind != "intent")
-
-
-def _skimmed(value: bytes) -> _Skimmed | None:
-    with suppress(ValueError, RecursionError):
-        return _SKIM.decode(value)
-    with suppress(ValueError, RecursionError):  # decoding mends numbers that are no JSON
-        return _SKIM.decode(with_plain_numbers(value))
-    return None

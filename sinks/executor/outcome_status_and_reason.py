@@ -2,14 +2,14 @@
 judge objects to, or what Pulsar did with it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sinks.pulsar_api.admin_errors import Busy, Declined
+from sinks.pulsar_api.admin_errors import Busy, Declined, Unanswered
 from sinks.wire.contracts.execution import CommandRecord
 from strategies.cluster.model import OutcomeStatus
-from strategies.errors import AdminError, BrokerUnavailable, NotOwned
+from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned
 from strategies.executor.admission import Objection
 
 #: Unloads of one bundle for one command, over the life of all processes: the move, and its repair.
@@ -202,3 +202,22 @@ def _tried(move: MoveOnItsWay) -> str:
     if move.lost_to is not None:
         return "; a second unload did not bring it there either"
     return f"; not unloaded once more: {move.unrepaired}" if move.unrepaired else ""
+
+
+#: Reason codes of failed calls; the first match counts.
+_CODES: Mapping[type[Exception], str] = {
+    Unanswered: "unanswered",
+    BrokerUnavailable: "broker-unavailable",
+    NotFound: "not-found",
+    NotOwned: "not-owned",
+    Declined: "declined",
+}
+
+
+def effect_of_failed_call(
+    failure: AdminError, owner: str | None, unloads: int | None = None
+) -> Effect:
+    """The effect of a command whose call failed, and had no effect as far as is known."""
+    codes = (code for kind, code in _CODES.items() if isinstance(failure, kind))
+    code = next(codes, "refused-by-broker")
+    return Effect("failed", f"{code}: {failure}", owner, unloads=unloads)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from sinks.wire.contracts.execution import OutcomeRecord
-from sinks.wire.contracts.fields import is_measured_or_not, or_none
+from sinks.wire.contracts.fields import or_none
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
     BrokerLoadRecord,
@@ -27,6 +27,7 @@ from sinks.wire.contracts.telemetry import (
     ResourceUsage,
     SweepRecord,
     TopBundlesRecord,
+    is_measured_or_not,
 )
 from sinks.wire.names_and_times import (
     check_broker,

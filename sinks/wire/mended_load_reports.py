@@ -13,13 +13,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from sinks.wire.contracts.fields import (
-    LARGEST_FIGURE,
-    LARGEST_INTEGER,
-    NOT_MEASURED,
-    is_measured_or_not,
-)
+from sinks.wire.contracts.fields import LARGEST_FIGURE, LARGEST_INTEGER
 from sinks.wire.contracts.telemetry import (
+    NOT_MEASURED,
     BrokerLoadData,
     BrokerLoadRecord,
     BrokerRecord,
@@ -31,9 +27,10 @@ from sinks.wire.contracts.telemetry import (
     TopBundle,
     TopBundlesLoadData,
     TopBundlesRecord,
+    is_measured_or_not,
 )
+from sinks.wire.incoming_numbers import NOT_A_NUMBER, with_plain_numbers
 from sinks.wire.names_and_times import check_utf8, quoted
-from sinks.wire.plain_numbers import NOT_A_NUMBER, with_plain_numbers
 from strategies.cluster.model import LARGEST_TIME
 from strategies.ordered_sum import ordered_sum
 

@@ -1,5 +1,6 @@
-"""The guard file of a checkpoint: the settings and the formats that made its state, how the
-settings have changed, and what a new checkpoint reads without publishing. Imports no Spark.
+"""The settings that a checkpoint remembers in its guard file, which of them may change, and how
+they have changed; the formats of its state, and what it first reads without publishing. Imports no
+Spark.
 """
 
 import hashlib
@@ -19,13 +20,13 @@ from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES
 from streaming.settings import JobSettings
-from streaming.state.rows import STATE_VERSION
+from streaming.state.state_to_bytes import STATE_VERSION
 
 GUARD = "rebalancer.json"
 DRAFT = "rebalancer.draft"
 _FORMAT = 1
-#: Version of the rows of the state (see `streaming.state.rows`). Raise it with every change that
-#: cannot read older rows.
+#: Version of the rows of the state (see `streaming.state.state_to_bytes`). Raise it with every
+#: change that cannot read older rows.
 ROWS_VERSION = 9
 #: Versions of the parts of the state that this program reads and writes.
 STATE_FORMAT = {"cluster": STATE_VERSION, "rows": ROWS_VERSION}
@@ -41,6 +42,22 @@ _CALCULATES = {
     f"{RUNTIME}python": f"{sys.version_info.major}.{sys.version_info.minor}",
     f"{RUNTIME}numpy": ".".join(np.__version__.split(".")[:2]),
 }
+#: What may change under a checkpoint: sections with limits of a round, capacities, when a cluster
+#: is forgotten, and the versions of Python and numpy. Hit counts and clocks do not depend on them;
+#: averages of usage follow other capacities, or begin again. The memory of a strategy depends on
+#: its settings. A repeated micro-batch must run with the settings of its first attempt: same ids,
+#: same bytes.
+MAY_CHANGE = (
+    "capacities.",
+    "limits.",
+    "filters.",
+    "throttling.",
+    "drains.",
+    "rivals.",
+    "bulkhead.",
+    "round.forget_cluster_after_days",
+    RUNTIME,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +290,19 @@ def write_guard(path: Path, guard: Guard) -> None:
 def _dotted(section: str, values: Any) -> dict[str, Any]:
     tree = asdict(values) if is_dataclass(values) and not isinstance(values, type) else {}
     return {f"{section}.{key}": value for key, value in tree.items()}
+
+
+def differing_settings(written: Guard, now: Guard) -> list[str]:
+    """Returns the dotted paths that differ; for a changed strategy only its name, not all its
+    settings.
+    """
+    missing = object()
+    paths = [*now.settings, *(path for path in written.settings if path not in now.settings)]
+    differing = [
+        path
+        for path in paths
+        if written.settings.get(path, missing) != now.settings.get(path, missing)
+    ]
+    if "shedding.strategy" not in differing:
+        return differing
+    return [path for path in differing if path.count(".") < 2]

@@ -18,8 +18,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from sinks.graceful_stop import Stop
 from strategies.errors import SettingsError
 from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse, used_by_another
-from streaming.cluster.spark_launcher import UNPACKED, connect
-from streaming.cluster.workers import is_local
+from streaming.cluster.remote_workers import is_local
+from streaming.cluster.spark_submit_start import UNPACKED, connect
 from streaming.settings import JobSettings, uses_kafka
 
 _KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, SPARK_LOG
-from streaming.checkpoint.guard_file import GUARD
+from streaming.checkpoint.remembered_settings import GUARD
 from streaming.cluster import python_start, python_start_elsewhere
+from streaming.cluster.missing_on_worker import WorkerReport, content_of, report_missing
 from streaming.cluster.shipping import PROJECT, WORKER_PACKAGES, check_environment, python_name
-from streaming.cluster.spark_launcher import UNPACKED, is_submitted
-from streaming.cluster.worker_check import WorkerReport, content_of, report_missing
+from streaming.cluster.spark_submit_start import UNPACKED, is_submitted
 from streaming.failures import JobError, explain
 from streaming.java_process import allocator_environment
 from streaming.settings import JobSettings, local_path
