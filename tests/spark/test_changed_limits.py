@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import OutputRow, Position, pack_origin
+from sinks.wire.record_origin import Position, pack_origin
 from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings
