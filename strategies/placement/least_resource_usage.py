@@ -9,6 +9,7 @@ places; the repaired rule advances it once per round.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
+from operator import attrgetter
 from typing import Annotated
 
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
@@ -133,7 +134,7 @@ def by_level(
 
 def smoothed(memory: Memory) -> dict[str, float]:
     """Broker → smoothed usage (fraction); no entry for a broker without one."""
-    return kept_of(memory, lambda kept: kept.placement_ewma)
+    return kept_of(memory, attrgetter("placement_ewma"))
 
 
 def with_smoothed(memory: Memory, usages: Mapping[str, float]) -> Memory:

@@ -7,6 +7,7 @@ broker without such data.
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import hash_map_order
@@ -39,7 +40,7 @@ class ParityExtensibleLeastResourceUsage:
         names = list(request.candidates)
         if not names:
             return unplaced(memory)
-        known = kept_of(memory, lambda kept: kept.ewma)
+        known = kept_of(memory, attrgetter("ewma"))
         in_order = (names[position] for position in hash_map_order(names)[0].tolist())
         usages = {name: known[name] for name in in_order if name in known}
         mean = ordered_sum(usages.values()) / max(1, len(usages))
@@ -64,7 +65,7 @@ class ExtensibleLeastResourceUsage:
         usage counts with its newest usage.
         """
         return by_level(
-            levels(request, kept_of(memory, lambda kept: kept.ewma)), self.settings, memory, request
+            levels(request, kept_of(memory, attrgetter("ewma"))), self.settings, memory, request
         )
 
 

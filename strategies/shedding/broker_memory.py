@@ -4,6 +4,7 @@ rules.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import TypeVar
 
 from strategies.cluster.strategy_memory import NO_MEMORY, BrokerMemory, Memory, Private
@@ -13,10 +14,11 @@ T = TypeVar("T")
 
 def kept_of(memory: Memory, value: Callable[[BrokerMemory], T | None]) -> dict[str, T]:
     """Broker → this value of its memory; no entry for brokers without one."""
+    values = map(value, memory.brokers.values())
     return {
         broker: found
-        for broker, kept in memory.brokers.items()
-        if (found := value(kept)) is not None
+        for broker, found in zip(memory.brokers, values, strict=True)
+        if found is not None
     }
 
 
@@ -42,7 +44,7 @@ def with_transfers(
         for broker, (usage, throughput) in averages.items()
     }
     brokers = {**memory.brokers, **averaged}
-    for broker in dict.fromkeys((*kept_of(memory, lambda kept: kept.gave_at_ms), *gave_at_ms)):
+    for broker in dict.fromkeys((*kept_of(memory, attrgetter("gave_at_ms")), *gave_at_ms)):
         put_memory(
             brokers,
             broker,
@@ -76,7 +78,7 @@ def hit_counts(memory: Memory) -> tuple[dict[str, int], dict[str, int]]:
     """Counts of the high and of the low threshold; a broker without an entry is absent, which
     differs from zero.
     """
-    return kept_of(memory, lambda kept: kept.hit_high), kept_of(memory, lambda kept: kept.hit_low)
+    return kept_of(memory, attrgetter("hit_high")), kept_of(memory, attrgetter("hit_low"))
 
 
 def with_hit_counts(memory: Memory, high: Mapping[str, int], low: Mapping[str, int]) -> Memory:

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 from types import MappingProxyType
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from strategies.bundles import Floats
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Evidence, Skip
@@ -150,19 +152,17 @@ def comparable(
     brokers: Sequence[BrokerLoad],
     usages: Floats,
     unusable: Callable[[Sequence[str]], list[Skip]] = unusable,
-) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
-    """The brokers with a finite usage that do not settle, with that usage, and skips of the
-    others. `usages`: float64[n]; `unusable`: skips of brokers without a finite one.
+) -> tuple[npt.NDArray[np.intp], list[Skip]]:
+    """The positions of brokers with a finite usage that do not settle, int64[judged], and skips of
+    the others. `usages`: float64[n]; `unusable`: skips of brokers without a finite one.
     """
-    judged, lost, waiting = list[tuple[BrokerLoad, float]](), list[str](), list[str]()
-    for broker, usage in zip(brokers, usages.tolist(), strict=True):
-        if not isfinite(usage):
-            lost.append(broker.broker)
-        elif broker.settling:
-            waiting.append(broker.broker)
-        else:
-            judged.append((broker, usage))
-    return judged, [*unusable(lost), *settling(waiting)]
+    is_finite = np.isfinite(usages)
+    is_settled = np.array([not broker.settling for broker in brokers], dtype=bool)
+    lost, waiting = (
+        [brokers[position].broker for position in np.flatnonzero(chosen).tolist()]
+        for chosen in (~is_finite, is_finite & ~is_settled)
+    )
+    return np.flatnonzero(is_finite & is_settled), [*unusable(lost), *settling(waiting)]
 
 
 def too_few_bundles(broker: str, why: str, count: int) -> Skip:

@@ -88,10 +88,10 @@ class AvgShedder:
     def _ranked(self, view: ClusterView) -> tuple[Ranking, list[Skip]]:
         """Brokers by score and name, without those that have no valid figures."""
         brokers, usages = usages_by_name(view.brokers, self.weights)
-        judged, skips = comparable(brokers, usages * 100)
-        scores = np.array([score for _, score in judged], dtype=np.float64)
-        order = np.argsort(scores, kind="stable")
-        return Ranking([judged[index][0] for index in order.tolist()], scores[order]), skips
+        scores = usages * 100
+        judged, skips = comparable(brokers, scores)
+        order = judged[np.argsort(scores[judged], kind="stable")]
+        return Ranking([brokers[position] for position in order.tolist()], scores[order]), skips
 
     def _near_and_apart(self, ranking: Ranking) -> tuple[list[int], list[BrokerPair]]:
         """Positions of the pairs that are near each other, and the pairs that are far apart."""

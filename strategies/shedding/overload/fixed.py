@@ -34,13 +34,15 @@ class OverloadShedder:
         """One round; the fullest broker first. The order of brokers and bundles in the view does
         not matter.
         """
-        judged, skips = comparable(*usages_by_name(view.brokers, self.weights))
+        brokers, usages = usages_by_name(view.brokers, self.weights)
+        at, skips = comparable(brokers, usages)
+        judged = [(brokers[position], float(usages[position])) for position in at.tolist()]
         judged.sort(key=lambda one: -one[1])
         threshold = self.settings.threshold_percent / 100
         cool = [(broker, usage) for broker, usage in judged if usage < threshold]
-        usages = [usage for _, usage in cool]
-        skips += not_overloaded([broker.broker for broker, _ in cool], usages, self.settings)
-        lowest = min(usages, default=None)
+        lower = [usage for _, usage in cool]
+        skips += not_overloaded([broker.broker for broker, _ in cool], lower, self.settings)
+        lowest = min(lower, default=None)
         decisions: list[Decision] = []
         for broker, usage in judged[: len(judged) - len(cool)]:
             taken = {decision.bundle for decision in decisions}

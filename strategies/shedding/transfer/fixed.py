@@ -51,7 +51,9 @@ def _take_part(
 ) -> tuple[list[tuple[BrokerLoad, float]], list[Skip]]:
     brokers, usages = usages_by_name(view.brokers, weights)
     throughput = np.array([broker.figures.traffic.msg_throughput for broker in brokers])
-    return comparable(brokers, np.where(np.isfinite(throughput), usages, np.nan))
+    at, skips = comparable(brokers, np.where(np.isfinite(throughput), usages, np.nan))
+    judged = [brokers[position] for position in at.tolist()]
+    return list(zip(judged, usages[at].tolist(), strict=True)), skips
 
 
 def _average(old: float | None, value: float, weight: float, fresh: bool) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
+from operator import attrgetter
 
 from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
@@ -87,7 +88,7 @@ class TransferShedder:
             broker.broker: self._entry(broker, averages[broker.broker], view.now_ms)
             for broker in judged
         }
-        gave = kept_of(memory, lambda kept: kept.gave_at_ms)
+        gave = kept_of(memory, attrgetter("gave_at_ms"))
         stores = Stores(
             view.now_ms, entries, tops, entries.keys(), view.cooling, gave, self._may_move(view)
         )

@@ -150,7 +150,7 @@ def _judged(view: ClusterView) -> tuple[dict[str, BrokerLoad], list[Skip]]:
     both = totals("msg_rate", brokers), totals("msg_throughput", brokers)
     is_finite = np.isfinite(both).all(axis=0)
     judged, skips = comparable(brokers, np.where(is_finite, 0.0, np.nan), _without_traffic)
-    return {broker.broker: broker for broker, _ in judged}, skips
+    return {brokers[position].broker: brokers[position] for position in judged.tolist()}, skips
 
 
 def _without_traffic(brokers: Sequence[str]) -> list[Skip]:
