@@ -4,6 +4,7 @@ bundles, and on recordings.
 """
 
 import gzip
+import json
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -165,6 +166,12 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
     return fields
 
 
+def to_nine_digits(events: Sequence[Event]) -> Any:
+    """The same with nine digits of every figure."""
+    text = json.dumps(comparable(events), default=str)
+    return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")
+
+
 def halves(
     settings: EngineSettings, records: Sequence[TelemetryRecord], boundary_ms: int
 ) -> tuple[list[Event], list[Event]]:
@@ -214,14 +221,15 @@ def test_after_settings_change_or_a_folder_is_lost_in_a_simulated_day(
     strategy: str, moving: str
 ) -> None:
     """At a random round, late enough that the window does not hold the whole day. Where the same
-    settings go on, the telemetry shows the moves that they decide.
+    settings go on, the telemetry shows the moves that they decide. Figures to nine digits: an
+    average of the placement fades and never vanishes.
     """
     settings, day = EngineSettings(strategy, placement=PLACED), a_day(moving)
     window = warm_window_ms(settings) // MINUTE_MS
     minute = Random(strategy).randint(window + 30, 1_350)
     all_along, warmed = halves(settings, day, day[0].ts + minute * MINUTE_MS)
     assert len(all_along) > 80
-    assert comparable(warmed) == comparable(all_along)
+    assert to_nine_digits(warmed) == to_nine_digits(all_along)
 
 
 @pytest.mark.lab
