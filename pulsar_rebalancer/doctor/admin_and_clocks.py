@@ -20,7 +20,6 @@ from pulsar_rebalancer.doctor.brokers import (
     check_rivals,
     check_samples,
     check_shedder,
-    running_manager,
 )
 from pulsar_rebalancer.doctor.credentials import check_expiry
 from pulsar_rebalancer.doctor.disk_and_topics import pulsar_topics
@@ -32,7 +31,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name
+from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name, running_manager
 from sinks.pulsar_api.connection_settings import KnownBrokers, PulsarSettings, admin_urls
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing
 from sinks.wire.codec import decode

@@ -3,10 +3,13 @@ changes to the viewers who wait for them.
 """
 
 import asyncio
+import gzip
+import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import orjson
@@ -22,7 +25,7 @@ from starlette.routing import Route
 from pulsar_rebalancer.decisions.live import charts, views
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
-from pulsar_rebalancer.serve.http_answers import Body, json_body, json_error
+from pulsar_rebalancer.serve.http_answers import json_error
 from pulsar_rebalancer.serve.publish_decisions import DecisionPublisher
 from pulsar_rebalancer.serve.sign_in import SigningIn, json_of
 
@@ -38,6 +41,12 @@ _MOST_SEARCHES = 2
 _LARGEST_BODY = 16 * 2**10
 Handler = Callable[["LivePage", Request], Awaitable[Response]]
 _SESSION = "/api/v1/session"
+_SMALL = 1_000
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+}
 
 
 class ViewerNews:
@@ -82,6 +91,47 @@ class ViewerNews:
     def _wake(self) -> None:
         for event in self._waiting.values():
             event.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An answer's bytes, plain and compressed. `tag`: changes when they do."""
+
+    kind: str
+    plain: bytes
+    packed: bytes
+    tag: str
+
+    def answer(self, request: Request, cache: str = "private, no-cache") -> Response:
+        """The response; without a body if the viewer has it already."""
+        headers = {"ETag": self.tag, "Cache-Control": cache, "Vary": "Accept-Encoding, Cookie"}
+        if self.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if self.packed and "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            return Response(self.packed, media_type=self.kind, headers=headers)
+        return Response(self.plain, media_type=self.kind, headers=headers)
+
+
+def body_of(kind: str, plain: bytes) -> Body:
+    """The body with these bytes."""
+    packed = gzip.compress(plain, 5, mtime=0) if len(plain) > _SMALL else b""
+    return Body(kind, plain, packed, f'"{hashlib.sha256(plain).hexdigest()[:20]}"')
+
+
+def json_body(document: dict[str, Any]) -> Body:
+    """The document as JSON; figures that are no numbers become null."""
+    return body_of("application/json", orjson.dumps(document))
+
+
+def assets() -> dict[str, Body]:
+    """The files of the page by name."""
+    folder = files("pulsar_rebalancer.serve.assets")
+    return {
+        file.name: body_of(_TYPES[suffix], file.read_bytes())
+        for file in folder.iterdir()
+        if (suffix := file.name[file.name.rfind(".") :]) in _TYPES
+    }
 
 
 @dataclass

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
-from pulsar_rebalancer.settings.setting_paths import Leaf
-from pulsar_rebalancer.settings.value_sources import REMOVED, Assignment, did_you_mean
+from pulsar_rebalancer.settings.setting_paths import REMOVED, Leaf
+from pulsar_rebalancer.settings.value_sources import Assignment, did_you_mean
 
 _WRONG_TYPE = {
     "int_type": "must be a whole number",

@@ -16,7 +16,7 @@ from sinks.recordings.json_lines import Recording, open_recording
 from sinks.topics.open_topics import Reader, TopicRecord, open_reader
 from sinks.topics.server_outages import RetryBackoff
 from sinks.topics.skip_unreadable import Skipped, readable
-from sinks.topics.topic_settings import TopicAccess, TopicUri
+from sinks.topics.topic_settings import Connections, TopicAccess, TopicUri
 from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.record_origin import Position, WireLimits
 from strategies.errors import SinkError
@@ -51,6 +51,12 @@ class Recorded:
     bytes: int
     stopped_by: str
     lost: SinkError | None = None
+
+
+def source_of(copied: TopicUri, connections: Connections) -> SourceSettings:
+    """Whether the records of a topic get our envelope."""
+    # Other topics contain our own records, which have their own formats.
+    return connections.source if copied == connections.topics.telemetry else SourceSettings()
 
 
 def record(

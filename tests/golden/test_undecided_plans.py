@@ -10,14 +10,14 @@ import orjson
 import pytest
 
 from pulsar_rebalancer.cli.commands.plans import plan_lines
-from pulsar_rebalancer.cli.commands.status import as_document, status_lines
 from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
 from pulsar_rebalancer.decisions.live import views
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.decisions.notices.notice_rules import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
-from pulsar_rebalancer.decisions.round_texts import picture_of
 from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
+from pulsar_rebalancer.decisions.status_screen import as_document, status_lines
 from sinks.topics.topic_settings import Connections
 from sinks.wire.codec import encode_command, encode_round
 from sinks.wire.operator_records import command_digest

@@ -12,7 +12,8 @@ import pytest
 
 from pulsar_rebalancer.decisions.live import charts, views
 from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, packed
+from pulsar_rebalancer.decisions.live.packed_rounds import packed
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
 from pulsar_rebalancer.decisions.status import CollectionPass, TelemetryHead
 from sinks.wire.encoding import encode_command, encode_round
 from sinks.wire.operator_records import command_digest

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from pulsar_rebalancer.decisions.explain.measured_move_costs import move_costs
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
     in_short,
-    move_costs,
     verdict_counts,
     verdict_words,
     why_missing,

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, PackedRound
+from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
 from pulsar_rebalancer.decisions.live.views import ANSWERS, Document, answer_of, names_of
 from strategies.bundles import Floats
 from strategies.cluster.model import Command

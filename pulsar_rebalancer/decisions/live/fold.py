@@ -9,12 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from pulsar_rebalancer.decisions.live.snapshot import (
-    LiveCluster,
-    LiveDecisions,
-    PackedRound,
-    packed,
-)
+from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound, packed
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
 from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.status import REPORT_KINDS, CollectionPass, TelemetryHead
 from strategies.cluster.model import Command, Outcome, Round

@@ -12,12 +12,8 @@ from typing import Any, Literal
 
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.intents import what_of
-from pulsar_rebalancer.decisions.live.snapshot import (
-    LiveCluster,
-    LiveDecisions,
-    LiveSnapshot,
-    PackedRound,
-)
+from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound
+from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions, LiveSnapshot
 from pulsar_rebalancer.decisions.log import DecisionLog, state_since
 from pulsar_rebalancer.decisions.plans import pauses_of
 from pulsar_rebalancer.decisions.round_texts import proves_bound, sentences

@@ -10,7 +10,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
 from pulsar_rebalancer.cli.terminal_lines import put
-from pulsar_rebalancer.decisions.explain.outcome_verdicts import HEADS, move_costs
+from pulsar_rebalancer.decisions.explain.measured_move_costs import HEADS, move_costs
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
