@@ -24,7 +24,7 @@ from pulsar_rebalancer.decisions.intents import (
     newest_rounds,
     round_of_cluster,
 )
-from pulsar_rebalancer.decisions.status import late_after_ms
+from pulsar_rebalancer.decisions.read_status import late_after_ms
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping, wall_clock_ms
 from sinks.topics.open_topics import open_publisher

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from pulsar_rebalancer.decisions.log import usable_key
-from pulsar_rebalancer.decisions.status import RECENT_MS
+from pulsar_rebalancer.decisions.read_status import RECENT_MS
 from sinks.topics.open_topics import (
     Reader,
     TopicRecord,

@@ -21,11 +21,11 @@ from pulsar_rebalancer.doctor.brokers import (
     check_samples,
     check_shedder,
 )
-from pulsar_rebalancer.doctor.credentials import check_expiry
 from pulsar_rebalancer.doctor.disk_and_topics import pulsar_topics
 from pulsar_rebalancer.doctor.finding import Check, Finding, Rule, Status, evaluate, ok
 from pulsar_rebalancer.doctor.policies import check_policies
 from pulsar_rebalancer.doctor.running_release import check_release, used_release
+from pulsar_rebalancer.doctor.signing_keys_and_tokens import check_expiry
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report

@@ -17,7 +17,12 @@ from rich.text import Text
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.errors import abandon
-from pulsar_rebalancer.doctor import admin_and_clocks, credentials, disk_and_topics, environment
+from pulsar_rebalancer.doctor import (
+    admin_and_clocks,
+    disk_and_topics,
+    java_python_and_spark,
+    signing_keys_and_tokens,
+)
 from pulsar_rebalancer.doctor.finding import Check, Finding, Status, ok
 from pulsar_rebalancer.doctor.job_and_executor import check_epochs, check_executor, check_job
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
@@ -174,14 +179,14 @@ def examine(
     tokens = admin_and_clocks.check_tokens(settings) if settings is not None else []
     findings += tokens
     found = [
-        environment.check_java(os.environ),
-        environment.check_python(os.environ, job),
-        environment.check_pyspark(),
+        java_python_and_spark.check_java(os.environ),
+        java_python_and_spark.check_python(os.environ, job),
+        java_python_and_spark.check_pyspark(),
     ]
     findings += found
     if settings is not None and spark_start and all(finding.status != "fail" for finding in found):
-        findings += limit.run("spark start", lambda: [environment.check_spark_start(job)])
-    findings += environment.check_shipped(job)
+        findings += limit.run("spark start", lambda: [java_python_and_spark.check_spark_start(job)])
+    findings += java_python_and_spark.check_shipped(job)
     if settings is not None:
         findings += _of_settings(settings, shadow, _failed(tokens, "token expiry"), limit)
     return findings
@@ -250,13 +255,17 @@ def _of_settings(
         *limit.run(
             "signing key",
             lambda: [
-                credentials.check_signing(settings.connections, wall_clock_ms(), compare=readable)
+                signing_keys_and_tokens.check_signing(
+                    settings.connections, wall_clock_ms(), compare=readable
+                )
             ],
             "warn",
         ),
         *limit.run("executor", lambda: [check_executor(settings.executor)]),
-        *credentials.check_approvals(settings.executor, settings.connections.signing, engine.round),
-        *credentials.check_intents(settings.connections.signing),
+        *signing_keys_and_tokens.check_approvals(
+            settings.executor, settings.connections.signing, engine.round
+        ),
+        *signing_keys_and_tokens.check_intents(settings.connections.signing),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 

@@ -22,11 +22,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pulsar_rebalancer.decisions.live import charts, views
+from pulsar_rebalancer.decisions.live import charts, overview_and_history
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
-from pulsar_rebalancer.serve.http_answers import json_error
 from pulsar_rebalancer.serve.publish_decisions import DecisionPublisher
+from pulsar_rebalancer.serve.request_guard import json_error
 from pulsar_rebalancer.serve.sign_in import SigningIn, json_of
 
 #: Viewers at a time.
@@ -141,7 +141,7 @@ class LivePage:
     """
 
     snapshot: Callable[[], LiveSnapshot]
-    views: views.ViewSettings
+    views: overview_and_history.ViewSettings
     signing_in: SigningIn
     assets: dict[str, Body]
     now_ms: Callable[[], int]
@@ -167,13 +167,13 @@ async def _asset(page: LivePage, request: Request) -> Response:
 
 
 async def _clusters(page: LivePage, request: Request) -> Response:
-    document = views.clusters(page.snapshot(), page.views)
+    document = overview_and_history.clusters(page.snapshot(), page.views)
     return json_body({**document, "now_ms": page.now_ms()}).answer(request)
 
 
 async def _overview(page: LivePage, request: Request) -> Response:
     one, now = page.cluster(request), page.snapshot()
-    view = partial(views.overview, one, page.views, now.paused, now.starting)
+    view = partial(overview_and_history.overview, one, page.views, now.paused, now.starting)
     return await _made_once(request, one.made, f"overview {now.paused} {now.starting}", view)
 
 
@@ -197,13 +197,13 @@ async def _decide(page: LivePage, request: Request) -> Response:
 async def _rounds(page: LivePage, request: Request) -> Response:
     after = _number(request, "since")
     if not after:
-        return await _decided(views.history, page, request)
-    document = await run_in_threadpool(views.history, page.cluster(request), after)
+        return await _decided(overview_and_history.history, page, request)
+    document = await run_in_threadpool(overview_and_history.history, page.cluster(request), after)
     return json_body(document).answer(request)
 
 
 async def _decided(
-    view: Callable[[LiveCluster], views.Document], page: LivePage, request: Request
+    view: Callable[[LiveCluster], overview_and_history.Document], page: LivePage, request: Request
 ) -> Response:
     """A document about decisions only, which stays the same until the next one."""
     one = page.cluster(request)
@@ -284,7 +284,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/cluster", "GET", _overview),
     ("/api/v1/plans", "GET", _plans),
     ("/api/v1/plans", "POST", _decide),
-    ("/api/v1/brokers", "GET", partial(_decided, views.brokers)),
+    ("/api/v1/brokers", "GET", partial(_decided, overview_and_history.brokers)),
     ("/api/v1/usage", "GET", partial(_decided, charts.usage_over_time)),
     ("/api/v1/bundles", "GET", partial(_decided, charts.bundles_over_time)),
     ("/api/v1/rounds", "GET", _rounds),

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from pulsar_rebalancer.decisions.live.overview_and_history import ViewSettings
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings
 from pulsar_rebalancer.decisions.live.read_topics import LiveTopics
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
-from pulsar_rebalancer.decisions.live.views import ViewSettings
-from pulsar_rebalancer.decisions.status import pause_of
+from pulsar_rebalancer.decisions.read_status import pause_of
 from pulsar_rebalancer.serve.app import LivePage, ViewerNews, assets, routes_of
-from pulsar_rebalancer.serve.http_answers import LOOPBACK_NAMES, RequestGuard
 from pulsar_rebalancer.serve.publish_decisions import NO_KEY, DecisionPublisher
+from pulsar_rebalancer.serve.request_guard import LOOPBACK_NAMES, RequestGuard
 from pulsar_rebalancer.serve.server import check_certificate, run_server
 from pulsar_rebalancer.serve.sign_in import (
     NO_TOKENS,

@@ -17,7 +17,7 @@ from pulsar_rebalancer.cli.intent_session import progress_of
 from pulsar_rebalancer.cli.lazy import laboratory
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.cli.terminal_lines import put
-from pulsar_rebalancer.decisions.explain.sentences import points
+from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.watch.watch_folder import KEEP_MS, WatchFolder
 from sinks.graceful_stop import wall_clock_ms

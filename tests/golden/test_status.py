@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.decisions.status import Pause, read_status
+from pulsar_rebalancer.decisions.read_status import Pause, read_status
 from pulsar_rebalancer.decisions.status_screen import status_lines
 from sinks.topics.topic_settings import Connections
 from sinks.wire.codec import decode_command, decode_round, encode_round

@@ -26,7 +26,7 @@ from pulsar_rebalancer.decisions.plans import (
     publish_approval,
     read_plans,
 )
-from pulsar_rebalancer.decisions.status import Pause, read_status
+from pulsar_rebalancer.decisions.read_status import Pause, read_status
 from pulsar_rebalancer.decisions.status_screen import as_document
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.wire.signing_keys import approvals_key

@@ -10,12 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import sentences
 from pulsar_rebalancer.decisions.explain.executor_limits import (
     ExecutorLimits,
     LimitsVerdict,
     limits_verdicts,
 )
-from pulsar_rebalancer.decisions.explain.sentences import broker_lines, bundle_lines, located_lines
+from pulsar_rebalancer.decisions.explain.explanation_lines import (
+    broker_lines,
+    bundle_lines,
+    located_lines,
+)
 from pulsar_rebalancer.decisions.explain.subject import (
     FORMS,
     LATEST,
@@ -35,8 +40,7 @@ from pulsar_rebalancer.decisions.log import (
     with_records,
 )
 from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
-from pulsar_rebalancer.decisions.round_texts import sentences
-from pulsar_rebalancer.decisions.status import pause_of
+from pulsar_rebalancer.decisions.read_status import pause_of
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.settings import admission_rules
 from sinks.graceful_stop import wall_clock_ms

@@ -17,7 +17,7 @@ from pulsar_rebalancer.cli.intent_session import (
     say_status,
     undrain_command,
 )
-from pulsar_rebalancer.decisions.explain.sentences import when
+from pulsar_rebalancer.decisions.explain.explanation_lines import when
 from pulsar_rebalancer.decisions.intents import (
     IntentError,
     newest_rounds,

@@ -6,7 +6,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
-from pulsar_rebalancer.decisions.status import Status, pause_of, read_status
+from pulsar_rebalancer.decisions.read_status import Status, pause_of, read_status
 from pulsar_rebalancer.decisions.status_screen import as_document, status_lines
 from sinks.graceful_stop import wall_clock_ms
 

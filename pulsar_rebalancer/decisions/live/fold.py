@@ -12,7 +12,7 @@ from typing import TypeVar
 from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound, packed
 from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveDecisions
 from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
-from pulsar_rebalancer.decisions.status import REPORT_KINDS, CollectionPass, TelemetryHead
+from pulsar_rebalancer.decisions.read_status import REPORT_KINDS, CollectionPass, TelemetryHead
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
 

@@ -15,7 +15,7 @@ import msgspec
 from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.log import decode_decision, usable_key
-from pulsar_rebalancer.decisions.status import (
+from pulsar_rebalancer.decisions.read_status import (
     RejectedHead,
     TelemetryHead,
 )

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.status import CollectionPass
+from pulsar_rebalancer.decisions.read_status import CollectionPass
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pulsar_rebalancer.decisions.explain.sentences import when
+from pulsar_rebalancer.decisions.explain.explanation_lines import when
 from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
 from sinks.metrics.exposition import code_of
 from sinks.notices.delivery import Notice, NoticeCause

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import sentences
 from pulsar_rebalancer.decisions.explain.measured_move_costs import move_costs
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
     in_short,
@@ -12,7 +13,6 @@ from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
 )
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.round_texts import sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.cluster.round_state import describe_planned_moves
 from strategies.figures.describe import (
