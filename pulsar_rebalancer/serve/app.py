@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from pulsar_rebalancer.decisions.live import charts, overview_and_history
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster, LiveSnapshot, OnceMade
 from pulsar_rebalancer.serve.publish_decisions import DecisionPublisher
 from pulsar_rebalancer.serve.request_guard import json_error
 from pulsar_rebalancer.serve.sign_in import SigningIn, json_of

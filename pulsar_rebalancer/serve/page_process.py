@@ -7,7 +7,7 @@ from contextlib import suppress
 from pulsar_rebalancer.decisions.live.overview_and_history import ViewSettings
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings
 from pulsar_rebalancer.decisions.live.read_topics import LiveTopics
-from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveSnapshot
 from pulsar_rebalancer.decisions.read_status import pause_of
 from pulsar_rebalancer.serve.app import LivePage, ViewerNews, assets, routes_of
 from pulsar_rebalancer.serve.publish_decisions import NO_KEY, DecisionPublisher

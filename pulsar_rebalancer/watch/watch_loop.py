@@ -14,14 +14,14 @@ from typing import Any, TextIO, TypeVar
 
 from pulsar_rebalancer.cli.child_process import STOP_SECONDS, ChildProcess, rebalancer_command
 from pulsar_rebalancer.cli.intent_session import progress_of
-from pulsar_rebalancer.cli.lazy import laboratory
+from pulsar_rebalancer.cli.main import laboratory
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.watch.watch_folder import KEEP_MS, WatchFolder
 from sinks.graceful_stop import wall_clock_ms
 from sinks.metrics.settings import ListenAddress
+from sinks.printable import put
 from sinks.topics.files.segments import delete_segments
 from sinks.topics.open_topics import Consumer, open_consumer, open_publisher
 from sinks.topics.skip_unreadable import Skipped, readable

@@ -191,7 +191,7 @@ RULES: tuple[tuple[Callable[[ast.Module], Lines], tuple[str, ...], Mapping[str, 
         writings,
         PACKAGES,
         {
-            "pulsar_rebalancer/cli/terminal_lines.py": 1,
+            "sinks/printable.py": 1,
             "pulsar_rebalancer/cli/console.py": 1,
             "sinks/recordings/recorder.py": 1,
             "streaming/worker_process.py": 1,

@@ -10,9 +10,13 @@ import orjson
 import pytest
 
 from pulsar_rebalancer.decisions.live import charts, overview_and_history
-from pulsar_rebalancer.decisions.live.fold import LiveFold
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
+from pulsar_rebalancer.decisions.live.snapshot_fold import (
+    LiveCluster,
+    LiveFold,
+    LiveSnapshot,
+    TopicHealth,
+)
 from pulsar_rebalancer.decisions.read_status import TelemetryHead
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.executor.approvals_and_pauses import ApprovalOutcome

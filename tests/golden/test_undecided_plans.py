@@ -16,7 +16,7 @@ from pulsar_rebalancer.decisions.explain.explanation_lines import (
     round_lines,
 )
 from pulsar_rebalancer.decisions.live import overview_and_history
-from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.notice_rules import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of

@@ -16,7 +16,7 @@ import yaml
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.lazy import load
+from pulsar_rebalancer.cli.main import load
 from pulsar_rebalancer.doctor.java_python_and_spark import check_shipped
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

@@ -11,9 +11,8 @@ import orjson
 import pytest
 
 from pulsar_rebalancer.decisions.live import charts, overview_and_history
-from pulsar_rebalancer.decisions.live.fold import MOST_CLUSTERS, LiveFold
 from pulsar_rebalancer.decisions.live.packed_rounds import packed
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.live.snapshot_fold import MOST_CLUSTERS, LiveCluster, LiveFold
 from pulsar_rebalancer.decisions.read_status import CollectionPass, TelemetryHead
 from sinks.wire.encoding import encode_command, encode_round
 from sinks.wire.operator_records import command_digest

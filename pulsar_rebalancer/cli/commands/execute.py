@@ -13,7 +13,6 @@ from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
-from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.executor import Stopped
 from sinks.executor.settings import longest_step_s, state_folder
@@ -21,6 +20,7 @@ from sinks.executor.task_intake import Answered, Done, HeldBack, Result
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.disk_space import file_topics
 from sinks.metrics.service_metrics import ExecutorMetrics
+from sinks.printable import put
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_settings import TopicUri
 from sinks.wire.codec import encode_outcome

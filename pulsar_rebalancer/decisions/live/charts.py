@@ -19,7 +19,7 @@ from pulsar_rebalancer.decisions.live.overview_and_history import (
     names_of,
 )
 from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster
 from strategies.bundles import Floats
 from strategies.cluster.model import Command
 

@@ -13,7 +13,7 @@ from pulsar_rebalancer.decisions.live.overview_and_history import (
     answer_of,
     pause_of_cluster,
 )
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster
 from pulsar_rebalancer.decisions.plans import Plan, PlanDecision, PlannedCommand, noted, plans_of
 
 #: Commands of one plan that a document lists, and decided plans.

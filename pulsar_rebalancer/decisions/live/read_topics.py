@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold, LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.log import decode_decision, usable_key
 from pulsar_rebalancer.decisions.read_status import (
     RejectedHead,
