@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sinks.graceful_stop import Stop
-from sinks.printable import printable
+from sinks.printable import put
 from sinks.recordings.columnar import ENDING, ColumnarRecording
 from sinks.recordings.json_lines import Recording, open_recording
 from sinks.topics.open_topics import Reader, TopicRecord, open_reader
@@ -137,15 +137,10 @@ def check_use(origin: str, records: int, rejected: int) -> None:
         )
 
 
-def _progress(sentence: str) -> None:
-    """Prints one line to standard error."""
-    print(printable(sentence), file=sys.stderr, flush=True)
-
-
 def _blocks(
     reader: Reader, until: StopCondition, stop: Stop, outage: RetryBackoff | None = None
 ) -> Iterator[Sequence[TopicRecord]]:
-    outage = outage or RetryBackoff(until.outage_s, stop.wait, _progress)
+    outage = outage or RetryBackoff(until.outage_s, stop.wait, lambda line: put(line, sys.stderr))
     newest = time.monotonic()
     while not stop.is_set():
         try:

@@ -80,9 +80,7 @@ def move_costs(outcomes: Iterable[Outcome]) -> list[CostsOfMoves]:
 
 
 def _class_of(topics: int | None) -> int:
-    if topics is None:
-        return len(TOPIC_CLASSES) + 1
-    return topic_class(topics)
+    return len(TOPIC_CLASSES) + 1 if topics is None else topic_class(topics)
 
 
 def _words(number: int) -> str:
