@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.settings.broker_conf import show as shown_as
+from pulsar_rebalancer.settings.broker_conf import converted_conf_text as shown_as
 from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from pulsar_rebalancer.settings.check_values import json_schema, shown
