@@ -195,7 +195,8 @@ def drained(session: IntentSession, record: Intent) -> IntentStatus:
     """
     last = ""
     how = (
-        f"the drain goes on; its progress: rebalancer intents; to end it: {undrain_command(record)}"
+        "the drain goes on; its progress: rebalancer intents; to end it: rebalancer undrain "
+        f"{record.broker}"
     )
     for status in chain([session.answered(record)], _statuses(session, record, how)):
         if status.state in ("drained", *ENDED):
@@ -225,11 +226,6 @@ def _statuses(session: IntentSession, record: Intent, how: str) -> Iterator[Inte
                 "have a new checkpoint. `rebalancer intents` shows what lasts; if the drain is "
                 "not among it, ask for the drain again."
             )
-
-
-def undrain_command(record: Intent) -> str:
-    """What ends a drain."""
-    return f"rebalancer undrain {record.broker}"
 
 
 def progress_of(status: IntentStatus) -> str:

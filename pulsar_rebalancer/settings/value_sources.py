@@ -33,6 +33,18 @@ class Assignment:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class SettingEntry:
+    """One setting with its effective value and source (`source`: file, variable or flag; the
+    Pulsar release for a default that depends on it, empty for other defaults).
+    """
+
+    leaf: Leaf
+    value: Any
+    kind: Kind
+    source: str
+
+
 def from_file(path: Path) -> list[Assignment]:
     """All values of a TOML file. SettingsError names the file and the unreadable line."""
     return [

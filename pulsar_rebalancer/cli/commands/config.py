@@ -16,8 +16,9 @@ from pulsar_rebalancer.settings.broker_conf import converted_conf_text as shown_
 from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from pulsar_rebalancer.settings.check_values import json_schema, shown
-from pulsar_rebalancer.settings.merge_sources import SettingEntry, load
+from pulsar_rebalancer.settings.merge_sources import load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
+from pulsar_rebalancer.settings.value_sources import SettingEntry
 from strategies.java.pulsar_releases import RELEASES
 
 #: Minimum width for the table.

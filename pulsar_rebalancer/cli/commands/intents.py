@@ -15,7 +15,6 @@ from pulsar_rebalancer.cli.intent_session import (
     left_of,
     say_record,
     say_status,
-    undrain_command,
 )
 from pulsar_rebalancer.decisions.explain.explanation_lines import when
 from pulsar_rebalancer.decisions.intents import (
@@ -80,7 +79,7 @@ def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -
         raise IntentError(f"refused: {status.text}. {status.advice}")
     if status.state == "cancelled":
         raise IntentError(f"the drain of {broker} has ended before it was drained: {status.text}")
-    keeps = f"It takes no bundle until `{undrain_command(record)}`."
+    keeps = f"It takes no bundle until `rebalancer undrain {broker}`."
     sentence = f"{broker} is drained after {took}: {status.text}. {keeps}"
     if status.state == "done":
         sentence = f"{broker} was drained, and the drain has ended: {status.text}."

@@ -65,8 +65,8 @@ def move_costs(outcomes: Iterable[Outcome]) -> list[CostsOfMoves]:
     for one in dict.fromkeys(outcomes):
         cost = one.cost
         if one.status == "applied" and (cost.unowned_ms, cost.first_message_ms) != (None, None):
-            group = (cost.manager or "unknown", _class_of(cost.topics))
-            groups.setdefault(group, []).append(cost)
+            group = len(TOPIC_CLASSES) + 1 if cost.topics is None else topic_class(cost.topics)
+            groups.setdefault((cost.manager or "unknown", group), []).append(cost)
     return [
         CostsOfMoves(
             manager,
@@ -77,10 +77,6 @@ def move_costs(outcomes: Iterable[Outcome]) -> list[CostsOfMoves]:
         )
         for (manager, number), moves in sorted(groups.items())
     ]
-
-
-def _class_of(topics: int | None) -> int:
-    return len(TOPIC_CLASSES) + 1 if topics is None else topic_class(topics)
 
 
 def _words(number: int) -> str:
