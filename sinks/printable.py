@@ -1,4 +1,14 @@
-"""Text of records as text on one line, for terminals and text logs."""
+"""Text of records as text on one line, and the one way of text to a terminal or a text log."""
+
+import sys
+from typing import IO
+
+
+def put(line: str, file: IO[str] | None = None) -> None:
+    """Prints one line, by default to standard output: whatever a record contains, it stays one line
+    without escape sequences. JSON stays the same JSON. A line to a named file is flushed.
+    """
+    print(printable(line), file=file or sys.stdout, flush=file is not None)
 
 
 def printable(line: str) -> str:

@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
-from sinks.topics.files.segments import read_line
-from sinks.topics.files.topic import Offset
+from sinks.topics.files.segments import Offset, read_line
 from sinks.topics.topic_settings import parse_topic
 from sinks.wire.record_origin import Position
 

@@ -74,7 +74,7 @@ def page_of(
             metrics,
             log=page.lines.append,
             failed=page.lines.append,
-            ready=lambda address: setattr(page, "url", address),
+            ready=lambda address, _: setattr(page, "url", address),
         )
 
     thread = threading.Thread(target=run, daemon=True)

@@ -14,8 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_rebalancer.cli.terminal_lines import put
-from sinks.printable import printable
+from sinks.printable import printable, put
 from strategies.ordered_sum import ordered_sum
 
 Side = Literal["left", "right"]

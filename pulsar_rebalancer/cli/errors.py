@@ -22,8 +22,8 @@ import typer
 from typer.exceptions import TyperException
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.cli.terminal_lines import put
 from sinks.durable_files import is_full, make_room
+from sinks.printable import put
 from strategies.errors import RebalancerError, SettingsError
 
 #: Modules that may be missing → what to say of one.

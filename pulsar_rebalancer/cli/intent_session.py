@@ -1,5 +1,5 @@
 """Parts that the commands about drains and rolls share: one person, one cluster, records written
-and answered by rounds.
+and answered by rounds; and how long a drain is waited for.
 """
 
 import json
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, NoReturn
 from uuid import uuid4
 
@@ -23,13 +24,13 @@ from pulsar_rebalancer.decisions.intents import (
     newest_rounds,
     round_of_cluster,
 )
-from pulsar_rebalancer.decisions.status import late_after_ms
+from pulsar_rebalancer.decisions.read_status import late_after_ms
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping, wall_clock_ms
 from sinks.topics.open_topics import open_publisher
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing_keys import SigningKey, intents_key
-from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus
+from strategies.cluster.intent_contract import ENDED, Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.counts_and_ages import age
 
@@ -38,6 +39,8 @@ LOOK_S = 0.5
 #: Rounds without an answer to a record, after which none is expected any more.
 _UNANSWERED = 5
 _DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
+#: Rounds in a row that do not know a drain any more, after which it has ended.
+_UNKNOWN = 5
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,45 @@ def intent_session(
     answers = IntentAnswers(connections, newest, now_ms, log.write)
     with stopping() as stop, closing(answers):
         yield IntentSession(settings, key, person, reason, newest, answers, stop, log)
+
+
+def drained(session: IntentSession, record: Intent) -> IntentStatus:
+    """Shows the progress of a drain until it is drained, or has ended. Raises IntentError if rounds
+    refuse it or know it no more, typer.Exit after a signal.
+    """
+    last = ""
+    how = (
+        "the drain goes on; its progress: rebalancer intents; to end it: rebalancer undrain "
+        f"{record.broker}"
+    )
+    for status in chain([session.answered(record)], _statuses(session, record, how)):
+        if status.state in ("drained", *ENDED):
+            return status
+        line = progress_of(status)
+        if (news := without_durations(line)) != last:
+            session.note(line, status.state, left=status.left, total=status.total)
+            last = news
+    raise AssertionError("rounds have no end")
+
+
+def _statuses(session: IntentSession, record: Intent, how: str) -> Iterator[IntentStatus]:
+    """The status of a drain in each new round. Raises IntentError if rounds know it no more."""
+    known_ms, without = record.ts, 0
+    for done in session.rounds(how):
+        for one in done:
+            found = [status for status in one.intents if status.id == record.id]
+            if found:
+                known_ms, without = max(known_ms, one.ts), 0
+            else:
+                # A new checkpoint first repeats rounds from before the record.
+                without += one.ts > known_ms
+            yield from found
+        if without >= _UNKNOWN:
+            raise IntentError(
+                f"{_UNKNOWN} rounds do not know the drain of {record.broker} any more: the job may "
+                "have a new checkpoint. `rebalancer intents` shows what lasts; if the drain is "
+                "not among it, ask for the drain again."
+            )
 
 
 def progress_of(status: IntentStatus) -> str:

@@ -17,13 +17,13 @@ from prometheus_client import CollectorRegistry
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.errors import reported
-from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop
 from sinks.metrics.disk_space import DiskMetrics
 from sinks.metrics.exposition import Liveness, process_registry, serving
 from sinks.metrics.settings import listen_address
+from sinks.printable import put
 
 Level = Literal["info", "warning", "error"]
 

@@ -19,6 +19,7 @@ from strategies.cluster.model import Command, Outcome
 from strategies.errors import RebalancerError, WireError
 from strategies.executor.approvals_and_pauses import (
     DONE,
+    PAUSE_VALID_MS,
     Approval,
     ApprovalAction,
     ApprovalOutcome,
@@ -31,8 +32,6 @@ from strategies.figures.estimate import expected_spread, reported_spread
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
 PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]
-#: How long an executor may take to read a pause or a resume, for example because it is stopped.
-PAUSE_VALID_MS = 7 * 86_400_000
 _CARRIED_OUT = frozenset({"applied", "already-done", "dry-run"})
 _COMPARED: Mapping[PlanState, str] = {
     "approved": "is approved",

@@ -20,19 +20,18 @@ from pulsar_rebalancer.doctor.brokers import (
     check_rivals,
     check_samples,
     check_shedder,
-    running_manager,
 )
-from pulsar_rebalancer.doctor.credentials import check_expiry
 from pulsar_rebalancer.doctor.disk_and_topics import pulsar_topics
 from pulsar_rebalancer.doctor.finding import Check, Finding, Rule, Status, evaluate, ok
 from pulsar_rebalancer.doctor.policies import check_policies
 from pulsar_rebalancer.doctor.running_release import check_release, used_release
+from pulsar_rebalancer.doctor.signing_keys_and_tokens import check_expiry
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name
+from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name, running_manager
 from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls
 from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing

@@ -7,21 +7,16 @@ any broker keeps the old load manager or has none. The extensible load manager r
 in place of every class that is not made for it (UnloadScheduler).
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
-from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings
-from strategies.errors import AdminError, Unauthorized
 from strategies.figures.counts_and_ages import first_of
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS
 
-#: What `loadReportType` in a broker's load report says about the load manager that made it.
-_REPORTS = {"LocalBrokerData": "ModularLoadManagerImpl", "LoadReport": "SimpleLoadManagerImpl"}
 _MANAGER, _SHEDDER = "load manager", "loadBalancerLoadSheddingStrategy"
 #: Shedders that the modular load manager runs; the extensible one cannot.
 _MODULAR = frozenset(
@@ -72,21 +67,6 @@ class Broker:
     def class_of(self, key: str) -> str:
         """The class that a key names, without its package."""
         return self.configuration.get(key, "").rpartition(".")[2]
-
-
-def running_manager(admin: PulsarAdmin, broker: str) -> str:
-    """The load manager, known from the type of its load report: the extensible one has none. Empty
-    if unknown. Raises Unauthorized.
-    """
-    try:
-        report = json.loads(admin.load_report(broker))
-    except Unauthorized:
-        raise
-    except AdminError as error:
-        return "ExtensibleLoadManagerImpl" if "UnsupportedOperationException" in str(error) else ""
-    except (ValueError, RecursionError):
-        return ""
-    return _REPORTS.get(str(report.get("loadReportType")), "") if isinstance(report, dict) else ""
 
 
 def check_brokers(listed: Sequence[Broker]) -> Finding:

@@ -1,7 +1,13 @@
-"""`rebalancer doctor`: checks the requirements of the job and names a remedy for each failure."""
+"""`rebalancer doctor`: checks the requirements of the job and names a remedy for each failure, in
+order and each within a time limit: a check whose server does not answer ends with a finding, and
+the command continues with the next check.
+"""
 
 import os
-from collections.abc import Sequence
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +17,13 @@ from rich.text import Text
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.errors import abandon
-from pulsar_rebalancer.doctor import admin_and_clocks, credentials, disk_and_topics, environment
-from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
+from pulsar_rebalancer.doctor import (
+    admin_and_clocks,
+    disk_and_topics,
+    java_python_and_spark,
+    signing_keys_and_tokens,
+)
+from pulsar_rebalancer.doctor.finding import Check, Finding, Status, ok
 from pulsar_rebalancer.doctor.job_and_executor import check_epochs, check_executor, check_job
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.settings.merge_sources import Settings
@@ -23,6 +34,85 @@ from streaming.large_records import temporary_files
 from streaming.settings import JobSettings
 
 _STYLE = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+class TimeLimit:
+    """Runs checks in sequence, each in a thread of its own. A thread that exceeds the limit is
+    abandoned and may keep a client open.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        total_s: float = 240.0,
+        check_s: float = 90.0,
+        say_every_s: float = 10.0,
+    ) -> None:
+        """`total_s`: of all checks together; `check_s`: of one check, for example of all topics or
+        of one cluster; `say_every_s`: after each such time without a finding, a line names the
+        check that is still running.
+        """
+        self._say, self._check_s, self._say_every_s = say, check_s, say_every_s
+        self._end = time.monotonic() + total_s
+        self._total_s = total_s
+        #: Whether a thread was abandoned.
+        self.exceeded = False
+
+    def run(self, name: str, check: Check, status: Status = "fail") -> list[Finding]:
+        """The findings of a check. If it exceeds the limit: those made in time, and one with
+        `status` under the check's name.
+
+        Raises what the check raises.
+        """
+        began = time.monotonic()
+        until = min(began + self._check_s, self._end)
+        if until <= began:
+            return [
+                Finding(
+                    name,
+                    status,
+                    f"not checked: doctor's limit of {self._total_s:g} s is reached",
+                    "see the findings above",
+                )
+            ]
+        made: queue.SimpleQueue[Finding | BaseException | None] = queue.SimpleQueue()
+        threading.Thread(
+            target=_work, args=(check, made), name=f"doctor-{name}", daemon=True
+        ).start()
+        found: list[Finding] = []
+        while (left_s := until - time.monotonic()) > 0:
+            try:
+                one = made.get(timeout=min(left_s, self._say_every_s))
+            except queue.Empty:
+                self._say(
+                    f"doctor: {name}: not finished after {time.monotonic() - began:.0f} s; "
+                    f"the limit is {until - began:.0f} s"
+                )
+                continue
+            if one is None:
+                return found
+            if isinstance(one, BaseException):
+                raise one
+            found.append(one)
+        self.exceeded = True
+        return [
+            *found,
+            Finding(
+                name,
+                status,
+                f"not finished within {until - began:.0f} s",
+                "check the server or disk that this check needs, then run doctor again",
+            ),
+        ]
+
+
+def _work(check: Check, made: queue.SimpleQueue[Finding | BaseException | None]) -> None:
+    try:
+        for one in check():
+            made.put(one)
+        made.put(None)
+    except BaseException as error:  # raised again in the waiting thread
+        made.put(error)
 
 
 def doctor(
@@ -89,14 +179,14 @@ def examine(
     tokens = admin_and_clocks.check_tokens(settings) if settings is not None else []
     findings += tokens
     found = [
-        environment.check_java(os.environ),
-        environment.check_python(os.environ, job),
-        environment.check_pyspark(),
+        java_python_and_spark.check_java(os.environ),
+        java_python_and_spark.check_python(os.environ, job),
+        java_python_and_spark.check_pyspark(),
     ]
     findings += found
     if settings is not None and spark_start and all(finding.status != "fail" for finding in found):
-        findings += limit.run("spark start", lambda: [environment.check_spark_start(job)])
-    findings += environment.check_shipped(job)
+        findings += limit.run("spark start", lambda: [java_python_and_spark.check_spark_start(job)])
+    findings += java_python_and_spark.check_shipped(job)
     if settings is not None:
         findings += _of_settings(settings, shadow, _failed(tokens, "token expiry"), limit)
     return findings
@@ -165,13 +255,17 @@ def _of_settings(
         *limit.run(
             "signing key",
             lambda: [
-                credentials.check_signing(settings.connections, wall_clock_ms(), compare=readable)
+                signing_keys_and_tokens.check_signing(
+                    settings.connections, wall_clock_ms(), compare=readable
+                )
             ],
             "warn",
         ),
         *limit.run("executor", lambda: [check_executor(settings.executor)]),
-        *credentials.check_approvals(settings.executor, settings.connections.signing, engine.round),
-        *credentials.check_intents(settings.connections.signing),
+        *signing_keys_and_tokens.check_approvals(
+            settings.executor, settings.connections.signing, engine.round
+        ),
+        *signing_keys_and_tokens.check_intents(settings.connections.signing),
         *(finding for name, check in clusters for finding in limit.run(name, check)),
     ]
 

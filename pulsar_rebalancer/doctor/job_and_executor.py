@@ -5,7 +5,7 @@ replaced it; and of the executor's folder: write access, the journal, and the pa
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pulsar_rebalancer.decisions.status import INTERVALS
+from pulsar_rebalancer.decisions.read_status import INTERVALS
 from pulsar_rebalancer.doctor.disk_and_topics import existing, writable
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from sinks.executor.journal import JournalInUse, unfinished_commands

@@ -3,10 +3,13 @@ changes to the viewers who wait for them.
 """
 
 import asyncio
+import gzip
+import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 import orjson
@@ -19,11 +22,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pulsar_rebalancer.decisions.live import charts, views
+from pulsar_rebalancer.decisions.live import charts, overview_and_history
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, OnceMade
-from pulsar_rebalancer.serve.http_answers import Body, json_body, json_error
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster, LiveSnapshot, OnceMade
 from pulsar_rebalancer.serve.publish_decisions import DecisionPublisher
+from pulsar_rebalancer.serve.request_guard import json_error
 from pulsar_rebalancer.serve.sign_in import SigningIn, json_of
 
 #: Viewers at a time.
@@ -38,6 +41,12 @@ _MOST_SEARCHES = 2
 _LARGEST_BODY = 16 * 2**10
 Handler = Callable[["LivePage", Request], Awaitable[Response]]
 _SESSION = "/api/v1/session"
+_SMALL = 1_000
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+}
 
 
 class ViewerNews:
@@ -84,6 +93,47 @@ class ViewerNews:
             event.set()
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """An answer's bytes, plain and compressed. `tag`: changes when they do."""
+
+    kind: str
+    plain: bytes
+    packed: bytes
+    tag: str
+
+    def answer(self, request: Request, cache: str = "private, no-cache") -> Response:
+        """The response; without a body if the viewer has it already."""
+        headers = {"ETag": self.tag, "Cache-Control": cache, "Vary": "Accept-Encoding, Cookie"}
+        if self.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        if self.packed and "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            return Response(self.packed, media_type=self.kind, headers=headers)
+        return Response(self.plain, media_type=self.kind, headers=headers)
+
+
+def body_of(kind: str, plain: bytes) -> Body:
+    """The body with these bytes."""
+    packed = gzip.compress(plain, 5, mtime=0) if len(plain) > _SMALL else b""
+    return Body(kind, plain, packed, f'"{hashlib.sha256(plain).hexdigest()[:20]}"')
+
+
+def json_body(document: dict[str, Any]) -> Body:
+    """The document as JSON; figures that are no numbers become null."""
+    return body_of("application/json", orjson.dumps(document))
+
+
+def assets() -> dict[str, Body]:
+    """The files of the page by name."""
+    folder = files("pulsar_rebalancer.serve.assets")
+    return {
+        file.name: body_of(_TYPES[suffix], file.read_bytes())
+        for file in folder.iterdir()
+        if (suffix := file.name[file.name.rfind(".") :]) in _TYPES
+    }
+
+
 @dataclass
 class LivePage:
     """State that the routes share. `snapshot`: the newest one; `now_ms`: the time since the epoch;
@@ -91,7 +141,7 @@ class LivePage:
     """
 
     snapshot: Callable[[], LiveSnapshot]
-    views: views.ViewSettings
+    views: overview_and_history.ViewSettings
     signing_in: SigningIn
     assets: dict[str, Body]
     now_ms: Callable[[], int]
@@ -117,13 +167,13 @@ async def _asset(page: LivePage, request: Request) -> Response:
 
 
 async def _clusters(page: LivePage, request: Request) -> Response:
-    document = views.clusters(page.snapshot(), page.views)
+    document = overview_and_history.clusters(page.snapshot(), page.views)
     return json_body({**document, "now_ms": page.now_ms()}).answer(request)
 
 
 async def _overview(page: LivePage, request: Request) -> Response:
     one, now = page.cluster(request), page.snapshot()
-    view = partial(views.overview, one, page.views, now.paused, now.starting)
+    view = partial(overview_and_history.overview, one, page.views, now.paused, now.starting)
     return await _made_once(request, one.made, f"overview {now.paused} {now.starting}", view)
 
 
@@ -147,13 +197,13 @@ async def _decide(page: LivePage, request: Request) -> Response:
 async def _rounds(page: LivePage, request: Request) -> Response:
     after = _number(request, "since")
     if not after:
-        return await _decided(views.history, page, request)
-    document = await run_in_threadpool(views.history, page.cluster(request), after)
+        return await _decided(overview_and_history.history, page, request)
+    document = await run_in_threadpool(overview_and_history.history, page.cluster(request), after)
     return json_body(document).answer(request)
 
 
 async def _decided(
-    view: Callable[[LiveCluster], views.Document], page: LivePage, request: Request
+    view: Callable[[LiveCluster], overview_and_history.Document], page: LivePage, request: Request
 ) -> Response:
     """A document about decisions only, which stays the same until the next one."""
     one = page.cluster(request)
@@ -234,7 +284,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/cluster", "GET", _overview),
     ("/api/v1/plans", "GET", _plans),
     ("/api/v1/plans", "POST", _decide),
-    ("/api/v1/brokers", "GET", partial(_decided, views.brokers)),
+    ("/api/v1/brokers", "GET", partial(_decided, overview_and_history.brokers)),
     ("/api/v1/usage", "GET", partial(_decided, charts.usage_over_time)),
     ("/api/v1/bundles", "GET", partial(_decided, charts.bundles_over_time)),
     ("/api/v1/rounds", "GET", _rounds),

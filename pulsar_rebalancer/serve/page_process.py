@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from pulsar_rebalancer.decisions.live.overview_and_history import ViewSettings
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings
 from pulsar_rebalancer.decisions.live.read_topics import LiveTopics
-from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot
-from pulsar_rebalancer.decisions.live.views import ViewSettings
-from pulsar_rebalancer.decisions.status import pause_of
-from pulsar_rebalancer.serve.app import LivePage, ViewerNews, routes_of
-from pulsar_rebalancer.serve.http_answers import LOOPBACK_NAMES, RequestGuard, assets
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveSnapshot
+from pulsar_rebalancer.decisions.read_status import pause_of
+from pulsar_rebalancer.serve.app import LivePage, ViewerNews, assets, routes_of
 from pulsar_rebalancer.serve.publish_decisions import NO_KEY, DecisionPublisher
+from pulsar_rebalancer.serve.request_guard import LOOPBACK_NAMES, RequestGuard
 from pulsar_rebalancer.serve.server import check_certificate, run_server
 from pulsar_rebalancer.serve.sign_in import (
     NO_TOKENS,
@@ -42,10 +42,11 @@ def run_page(
     *,
     log: Callable[[str], None],
     failed: Callable[[str], None],
-    ready: Callable[[str], None],
+    ready: Callable[[str, str], None],
 ) -> None:
     """Serves until `is_stopping`. `log`: gets a line when a topic is lost or found again; `failed`:
-    gets unexpected errors; `ready`: gets the page's address as soon as it listens.
+    gets unexpected errors; `ready`: gets the page's address, and what it is for, as soon as it
+    listens.
 
     Raises SettingsError, SinkError if the address cannot be used.
     """
@@ -70,7 +71,9 @@ def run_page(
     with listening_socket(serve_address(given), "serve.listen") as listening, topics.running(turn):
         host, port = listening.getsockname()[:2]
         scheme = "https" if given.tls_cert else "http"
-        ready(f"{scheme}://{ListenAddress(host, port)}/")
+        address = f"{scheme}://{ListenAddress(host, port)}/"
+        named = "for people with a token" if given.token_file else "read-only"
+        ready(address, f"page: {address} ({named})")
         run_server(page, listening, news, is_stopping, cert=given.tls_cert, key=given.tls_key)
 
 

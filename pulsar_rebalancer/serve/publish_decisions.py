@@ -12,7 +12,7 @@ from typing import cast, get_args
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster
 from pulsar_rebalancer.decisions.plans import (
     Plan,
     PlanError,

@@ -12,7 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from pulsar_rebalancer.serve.app import ViewerNews
-from pulsar_rebalancer.serve.http_answers import RequestGuard
+from pulsar_rebalancer.serve.request_guard import RequestGuard
 from strategies.errors import SettingsError
 
 #: Connections at a time; more get 503.

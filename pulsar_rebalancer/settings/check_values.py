@@ -1,5 +1,6 @@
 """Checks values by the types and bounds of their settings, with pydantic; complaints, one sentence
-each: dotted path, what is wrong, and the source of the value; and the JSON Schema of a file.
+each: dotted path, what is wrong, and the source of the value; warnings about settings without
+effect; and the JSON Schema of a file.
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
-from pulsar_rebalancer.settings.setting_paths import Leaf
-from pulsar_rebalancer.settings.value_sources import REMOVED, Assignment, did_you_mean
+from pulsar_rebalancer.settings.setting_paths import REMOVED, Leaf
+from pulsar_rebalancer.settings.value_sources import Assignment, SettingEntry, did_you_mean
+from strategies.fold.engine import EngineSettings, placement_of
 
 _WRONG_TYPE = {
     "int_type": "must be a whole number",
@@ -119,6 +121,36 @@ def about_paths(assignments: Sequence[Assignment], leaves: Sequence[Leaf]) -> li
 def about_value(error: ValidationError, leaf: Leaf, source: str) -> str:
     """The complaint about a value of the wrong type or out of bounds."""
     return f"{leaf.path}: {_wrong(error.errors(include_url=False)[0], leaf)} ({source})"
+
+
+def idle_placement(engine: EngineSettings) -> list[str]:
+    """The warning about a placement that does not place."""
+    wanted, placed_by = engine.placement, placement_of(engine)[0]
+    if wanted in ("auto", placed_by):
+        return []
+    return [
+        f"placement.strategy = {shown(wanted)} has no effect: from Pulsar "
+        f"{engine.pulsar_version} on it places only where the same class sheds, otherwise "
+        f"{placed_by} places; set placement.strategy = {shown(placed_by)}"
+    ]
+
+
+def idle_tables(entries: Sequence[SettingEntry], engine: EngineSettings) -> list[str]:
+    """One warning per table with settings of a strategy that does not run, while no source names a
+    strategy.
+    """
+    kinds = {entry.leaf.path: entry.kind for entry in entries}
+    if kinds["shedding.strategy"] != "default":
+        return []
+    others = {f"shedding.{name}": name for name in engine.shedders}
+    tables = dict.fromkeys(entry.leaf.section for entry in entries if entry.kind != "default")
+    return [
+        f"{table} has no effect: shedding.strategy is {shown(engine.strategy)},"
+        f" the default; to use {table}, set shedding.strategy = "
+        f"{shown(others[table])}"
+        for table in tables
+        if table in others and others[table] != engine.strategy
+    ]
 
 
 def shown(value: Any) -> str:

@@ -9,7 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pulsar_rebalancer.settings.check_values import about_paths, about_value, checked, shown
+from pulsar_rebalancer.settings.check_values import (
+    about_paths,
+    about_value,
+    checked,
+    idle_placement,
+    idle_tables,
+)
 from pulsar_rebalancer.settings.log_and_page_settings import (
     LogSettings,
     ServeSettings,
@@ -25,6 +31,7 @@ from pulsar_rebalancer.settings.setting_paths import (
 from pulsar_rebalancer.settings.value_sources import (
     Assignment,
     Kind,
+    SettingEntry,
     from_environment,
     from_file,
     from_flags,
@@ -43,18 +50,6 @@ from strategies.fold.engine import Engine, EngineSettings, placement_of
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS
 from streaming.settings import JobSettings, check_master_form
-
-
-@dataclass(frozen=True, slots=True)
-class SettingEntry:
-    """One setting with its effective value and source (`source`: file, variable or flag; the
-    Pulsar release for a default that depends on it, empty for other defaults).
-    """
-
-    leaf: Leaf
-    value: Any
-    kind: Kind
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,33 +108,7 @@ class Settings:
         """One sentence per table with settings of a strategy that does not run, while no source
         names a strategy, and about a placement that does not place.
         """
-        return [*self._of_strategies(), *self._of_placement()]
-
-    def _of_placement(self) -> list[str]:
-        wanted, placed_by = self.engine.placement, placement_of(self.engine)[0]
-        if wanted in ("auto", placed_by):
-            return []
-        return [
-            f"placement.strategy = {shown(wanted)} has no effect: from Pulsar "
-            f"{self.engine.pulsar_version} on it places only where the same class sheds, otherwise "
-            f"{placed_by} places; set placement.strategy = {shown(placed_by)}"
-        ]
-
-    def _of_strategies(self) -> list[str]:
-        kinds = {entry.leaf.path: entry.kind for entry in self.entries}
-        if kinds["shedding.strategy"] != "default":
-            return []
-        others = {f"shedding.{name}": name for name in self.engine.shedders}
-        tables = dict.fromkeys(
-            entry.leaf.section for entry in self.entries if entry.kind != "default"
-        )
-        return [
-            f"{table} has no effect: shedding.strategy is {shown(self.engine.strategy)},"
-            f" the default; to use {table}, set shedding.strategy = "
-            f"{shown(others[table])}"
-            for table in tables
-            if table in others and others[table] != self.engine.strategy
-        ]
+        return [*idle_tables(self.entries, self.engine), *idle_placement(self.engine)]
 
 
 def load(

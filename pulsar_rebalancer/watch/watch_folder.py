@@ -23,6 +23,8 @@ _HEAD = (
     "# Written by `rebalancer watch`; all other settings have their defaults (`rebalancer config "
     f"show --config {_SETTINGS}`)."
 )
+#: Telemetry is kept for this time, in files of 64 MiB.
+KEEP_MS = 2 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)

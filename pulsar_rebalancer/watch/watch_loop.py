@@ -14,14 +14,14 @@ from typing import Any, TextIO, TypeVar
 
 from pulsar_rebalancer.cli.child_process import STOP_SECONDS, ChildProcess, rebalancer_command
 from pulsar_rebalancer.cli.intent_session import progress_of
-from pulsar_rebalancer.cli.lazy import laboratory
+from pulsar_rebalancer.cli.main import laboratory
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
-from pulsar_rebalancer.cli.terminal_lines import put
-from pulsar_rebalancer.decisions.explain.sentences import points
+from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import what_of
-from pulsar_rebalancer.watch.watch_folder import WatchFolder
+from pulsar_rebalancer.watch.watch_folder import KEEP_MS, WatchFolder
 from sinks.graceful_stop import wall_clock_ms
 from sinks.metrics.settings import ListenAddress
+from sinks.printable import put
 from sinks.topics.files.segments import delete_segments
 from sinks.topics.open_topics import Consumer, open_consumer, open_publisher
 from sinks.topics.skip_unreadable import Skipped, readable
@@ -46,8 +46,6 @@ T = TypeVar("T")
 #: Consumer group of a watch.
 GROUP = "rebalancer-watch"
 _TURN_S = 0.5
-#: Telemetry is kept for this time, in files of 64 MiB.
-_KEEP_MS = 2 * 86_400_000
 
 
 class WatchScreen:
@@ -210,7 +208,7 @@ def follow(
         ready = [one for one in waiting if known.keys() >= set(one.commands)]
         screen.rounds(ready, known)
         if ready:
-            delete_segments(telemetry, clock_ms() - _KEEP_MS, _KEEP_MS)
+            delete_segments(telemetry, clock_ms() - KEEP_MS, KEEP_MS)
         waiting = [one for one in waiting if one not in ready][-1:]
         for one in ready:
             for name in one.commands:

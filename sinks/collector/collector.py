@@ -26,6 +26,9 @@ from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from strategies.errors import CallFailed, NotFound
 
+#: Longest time between two steps of a loop that works: this, and this number of pass intervals.
+_STILL_MS, _STILL_INTERVALS = 120_000, 3
+
 
 class _Facts(msgspec.Struct):
     brokerVersionString: str | None = None
@@ -212,6 +215,11 @@ class Collector:
             records.append(msgspec.json.encode(record))
             self._repeat_due_ms = done.ts + settings.policies_repeat_ms
         return changed, complaints
+
+
+def longest_step_s(given: CollectorSettings) -> float:
+    """Longest time (s) between two steps of a loop that works."""
+    return (_STILL_MS + _STILL_INTERVALS * given.pass_interval_ms) / 1000
 
 
 def encode_report(cluster: str, report: Report) -> bytes:

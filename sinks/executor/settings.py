@@ -21,6 +21,8 @@ _BREAKER_FAILURES = 5
 #: Longest time that a moved bundle with clients and without an owner holds back other moves of its
 #: namespace.
 _UNOWNED_HOLD_MS = 120_000
+#: What calls to Pulsar, with their repetitions, may take at most in one step.
+_STILL_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,15 @@ def guard_rules(settings: ExecutorSettings) -> GuardRules:
         _UNOWNED_HOLD_MS,
         settings.measure_ms,
     )
+
+
+def longest_step_s(given: ExecutorSettings) -> float:
+    """Longest time (s) between two steps of a loop that works: its commands wait for their turn
+    and for new owners.
+    """
+    turns_s = given.max_concurrent * 60 / given.max_per_minute if given.max_per_minute else 0.0
+    # A repaired move is looked for twice.
+    return _STILL_S + turns_s + (2 * given.arrival_timeout_ms + given.measure_ms) / 1000
 
 
 def check_approval(settings: ExecutorSettings, key: SigningKey | None) -> None:

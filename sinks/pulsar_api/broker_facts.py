@@ -1,7 +1,8 @@
-"""Facts about brokers: load manager and name of their cluster, who leads it and whether its own
-shedder is on there, their clocks, and the addresses of their binary protocol.
+"""Facts about brokers: configured and running load manager, name of their cluster, who leads it and
+whether its own shedder is on there, their clocks, and the addresses of their binary protocol.
 """
 
+import json
 import re
 import ssl
 import time
@@ -14,11 +15,13 @@ from typing import Literal
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls, base_of, tls_context
 from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
-from strategies.errors import AdminError, BrokerUnavailable, Refused, SettingsError
+from strategies.errors import AdminError, BrokerUnavailable, Refused, SettingsError, Unauthorized
 
 LoadManager = Literal["modular", "extensible"]
 #: Begin of the name of a load manager's class.
 _MANAGERS: Mapping[str, LoadManager] = {"Extensible": "extensible", "Modular": "modular"}
+#: What `loadReportType` in a broker's load report says about the load manager that made it.
+_REPORTS = {"LocalBrokerData": "ModularLoadManagerImpl", "LoadReport": "SimpleLoadManagerImpl"}
 
 
 def configured_manager(
@@ -30,6 +33,21 @@ def configured_manager(
     name = admin.configuration(broker).get("loadManagerClassName", "").rpartition(".")[2]
     kinds = (kind for begin, kind in _MANAGERS.items() if name.startswith(begin))
     return next(kinds, None), name
+
+
+def running_manager(admin: PulsarAdmin, broker: str) -> str:
+    """The load manager, known from the type of its load report: the extensible one has none. Empty
+    if unknown. Raises Unauthorized.
+    """
+    try:
+        report = json.loads(admin.load_report(broker))
+    except Unauthorized:
+        raise
+    except AdminError as error:
+        return "ExtensibleLoadManagerImpl" if "UnsupportedOperationException" in str(error) else ""
+    except (ValueError, RecursionError):
+        return ""
+    return _REPORTS.get(str(report.get("loadReportType")), "") if isinstance(report, dict) else ""
 
 
 def check_cluster_name(

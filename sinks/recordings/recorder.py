@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sinks.graceful_stop import Stop
-from sinks.printable import printable
+from sinks.printable import put
 from sinks.recordings.columnar import ENDING, ColumnarRecording
 from sinks.recordings.json_lines import Recording, check_use, open_recording
 from sinks.topics.open_topics import Reader, TopicRecord, open_reader
 from sinks.topics.server_outages import RetryBackoff
 from sinks.topics.skip_unreadable import Skipped, readable
-from sinks.topics.topic_settings import TopicAccess, TopicUri
+from sinks.topics.topic_settings import Connections, TopicAccess, TopicUri
 from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.record_origin import Position, WireLimits
 from strategies.errors import SinkError
@@ -51,6 +51,12 @@ class Recorded:
     bytes: int
     stopped_by: str
     lost: SinkError | None = None
+
+
+def source_of(copied: TopicUri, connections: Connections) -> SourceSettings:
+    """Whether the records of a topic get our envelope."""
+    # Other topics contain our own records, which have their own formats.
+    return connections.source if copied == connections.topics.telemetry else SourceSettings()
 
 
 def record(
@@ -113,15 +119,10 @@ def _replacing(target: Path, ending: str = "") -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _progress(sentence: str) -> None:
-    """Prints one line to standard error."""
-    print(printable(sentence), file=sys.stderr, flush=True)
-
-
 def _blocks(
     reader: Reader, until: StopCondition, stop: Stop, outage: RetryBackoff | None = None
 ) -> Iterator[Sequence[TopicRecord]]:
-    outage = outage or RetryBackoff(until.outage_s, stop.wait, _progress)
+    outage = outage or RetryBackoff(until.outage_s, stop.wait, lambda line: put(line, sys.stderr))
     newest = time.monotonic()
     while not stop.is_set():
         try:

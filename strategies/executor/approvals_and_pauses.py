@@ -29,6 +29,8 @@ DONE: Mapping[ApprovalAction, str] = {
 NOT_THE_APPROVED_PLAN = "not-the-approved-plan"
 _PLAN_ID = re.compile(r"(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})-[0-9a-f]{12}")
 _SHORT_DIGEST = 12
+#: How long an executor may take to read a pause or a resume, for example because it is stopped.
+PAUSE_VALID_MS = 7 * 86_400_000
 
 
 class ApprovedCommand(NamedTuple):

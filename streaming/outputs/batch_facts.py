@@ -217,6 +217,11 @@ class Written:
             self.rejected + other.rejected,
         )
 
+    @property
+    def in_words(self) -> str:
+        """`17 rounds, 3 commands, 0 rejected records`"""
+        return f"{self.rounds} rounds, {self.commands} commands, {self.rejected} rejected records"
+
 
 def counted(rows: DataFrame, *, with_facts: bool = False) -> DataFrame:
     """Returns the same rows, with the counts of each kind added to the progress event of the

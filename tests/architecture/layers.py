@@ -2,7 +2,7 @@
 
 pulsar_rebalancer.lab → watch → doctor → cli → serve → decisions, settings → streaming → sinks →
 strategies. The command line names the modules of rooms above it as text, and imports one when its
-command is called: `ELSEWHERE` and `laboratory` of `pulsar_rebalancer/cli/lazy.py`. In the
+command is called: `ELSEWHERE` and `laboratory` of `pulsar_rebalancer/cli/main.py`. In the
 laboratory, simulation imports strategies only; libraries only where they are declared and needed.
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.lazy import ELSEWHERE
+from pulsar_rebalancer.cli.main import ELSEWHERE
 from tests.python_process import python
 
 REBALANCER = Path(sys.executable).with_name("rebalancer")

@@ -47,7 +47,7 @@ def test_the_laboratory_is_loaded_by_a_command_that_is_called_and_nothing_else()
     ]
 
     assert asking == ["pulsar_rebalancer/watch/watch_loop.py"]
-    assert naming == ["pulsar_rebalancer/cli/errors.py", "pulsar_rebalancer/cli/lazy.py"]
+    assert naming == ["pulsar_rebalancer/cli/errors.py", "pulsar_rebalancer/cli/main.py"]
 
 
 def words(tree: ast.Module) -> Iterator[tuple[int, str]]:

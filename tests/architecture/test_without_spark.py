@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.lazy import COMMANDS, ELSEWHERE
+from pulsar_rebalancer.cli.main import COMMANDS, ELSEWHERE
 from tests.architecture.command_line import ROOT, run
 from tests.architecture.layers import PACKAGES, is_of_laboratory
 from tests.python_process import python

@@ -38,7 +38,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_lowercase
 
-from pulsar_rebalancer.decisions.round_texts import describe_intent, describe_skip, sentences
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+    describe_intent,
+    describe_skip,
+    sentences,
+)
 from pulsar_rebalancer.lab.replay.decisions import describe_command, describe_round
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.closed_loop import (

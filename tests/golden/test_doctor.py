@@ -12,21 +12,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pulsar_rebalancer.doctor.credentials import (
-    check_approvals,
-    check_expiry,
-    check_intents,
-    check_signing,
-)
 from pulsar_rebalancer.doctor.disk_and_topics import (
     check_checkpoint,
     check_disk,
     check_temporary,
     check_topics,
 )
-from pulsar_rebalancer.doctor.environment import check_java, check_python
 from pulsar_rebalancer.doctor.finding import Finding
+from pulsar_rebalancer.doctor.java_python_and_spark import check_java, check_python
 from pulsar_rebalancer.doctor.job_and_executor import check_epochs, check_executor
+from pulsar_rebalancer.doctor.signing_keys_and_tokens import (
+    check_approvals,
+    check_expiry,
+    check_intents,
+    check_signing,
+)
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
 from sinks.pulsar_api.connection_settings import PulsarSettings

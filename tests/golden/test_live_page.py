@@ -9,11 +9,15 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pulsar_rebalancer.decisions.live import charts, views
-from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.live import charts, overview_and_history
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster, LiveSnapshot, TopicHealth
-from pulsar_rebalancer.decisions.status import TelemetryHead
+from pulsar_rebalancer.decisions.live.snapshot_fold import (
+    LiveCluster,
+    LiveFold,
+    LiveSnapshot,
+    TopicHealth,
+)
+from pulsar_rebalancer.decisions.read_status import TelemetryHead
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.golden.printed import compare, titled
@@ -33,7 +37,7 @@ def only(fold: LiveFold, now_ms: int = NOW) -> LiveCluster:
 def overview(
     one: LiveCluster, executor: bool | None = False, starting: str = ""
 ) -> Mapping[str, object]:
-    return views.overview(one, SETTINGS, executor, starting)
+    return overview_and_history.overview(one, SETTINGS, executor, starting)
 
 
 def before_the_first_round() -> Iterator[Mapping[str, object]]:
@@ -42,20 +46,22 @@ def before_the_first_round() -> Iterator[Mapping[str, object]]:
     one = only(fold)
     yield overview(one, None)
     yield overview(one, starting=STARTS)
-    yield views.brokers(one)
+    yield overview_and_history.brokers(one)
     yield charts.usage_over_time(one)
     yield charts.bundles_over_time(one)
-    yield views.clusters(LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS)
-    yield views.clusters(LiveSnapshot(starting=STARTS), SETTINGS)
+    yield overview_and_history.clusters(
+        LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS
+    )
+    yield overview_and_history.clusters(LiveSnapshot(starting=STARTS), SETTINGS)
 
 
 def in_order() -> Iterator[Mapping[str, object]]:
     one = only(folded(replace(SMALL, waits=False)))
     yield overview(one)
     yield overview(one, starting=STARTS)
-    yield views.brokers(one)
-    yield views.history(one)
-    yield views.history(one, one.decisions.version)
+    yield overview_and_history.brokers(one)
+    yield overview_and_history.history(one)
+    yield overview_and_history.history(one, one.decisions.version)
 
 
 def with_a_plan() -> Iterator[Mapping[str, object]]:

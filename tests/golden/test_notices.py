@@ -9,8 +9,8 @@ from pulsar_rebalancer.decisions.notices.notice_rules import (
     NoticeRules,
     after_records,
     after_silence,
+    picture_of,
 )
-from pulsar_rebalancer.decisions.round_texts import picture_of
 from sinks.notices.delivery import NoticeCause, as_json, as_slack
 from strategies.cluster.model import OutcomeStatus
 from tests.golden.printed import compare, titled

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.commands.status import status_lines
-from pulsar_rebalancer.decisions.status import Pause, read_status
+from pulsar_rebalancer.decisions.read_status import Pause, read_status
+from pulsar_rebalancer.decisions.status_screen import status_lines
 from sinks.topics.topic_settings import Connections
 from sinks.wire.output_rows import encode_rejected
 from sinks.wire.record_decoding import decode_command, decode_round

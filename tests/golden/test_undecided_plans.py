@@ -10,14 +10,18 @@ import orjson
 import pytest
 
 from pulsar_rebalancer.cli.commands.plans import plan_lines
-from pulsar_rebalancer.cli.commands.status import as_document, status_lines
-from pulsar_rebalancer.decisions.explain.sentences import broker_lines, command_lines, round_lines
-from pulsar_rebalancer.decisions.live import views
-from pulsar_rebalancer.decisions.live.fold import LiveFold
+from pulsar_rebalancer.decisions.explain.explanation_lines import (
+    broker_lines,
+    command_lines,
+    round_lines,
+)
+from pulsar_rebalancer.decisions.live import overview_and_history
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold
 from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.decisions.notices.notice_rules import picture_of
 from pulsar_rebalancer.decisions.plans import approval_for, plans_of
-from pulsar_rebalancer.decisions.round_texts import picture_of
-from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status, read_status
+from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status, read_status
+from pulsar_rebalancer.decisions.status_screen import as_document, status_lines
 from sinks.topics.topic_settings import Connections
 from sinks.wire.operator_records import command_digest
 from sinks.wire.record_encoding import encode_command, encode_round
@@ -62,8 +66,10 @@ def the_live_page(_: Path) -> Iterator[str]:
         for given in commands:
             fold.add_command(given, command_digest(encode_command(given)))
         (found,) = fold.clusters(rounds[-1].ts).values()
-        yield orjson.dumps(views.brokers(found)).decode()
-        newest = views.overview(found, views.ViewSettings(), False)["newest"]
+        yield orjson.dumps(overview_and_history.brokers(found)).decode()
+        newest = overview_and_history.overview(found, overview_and_history.ViewSettings(), False)[
+            "newest"
+        ]
         yield from (f"{key}: {value}" for key, value in newest.items() if key != "version")
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from pulsar_rebalancer.decisions.explain.sentences import round_lines
+from pulsar_rebalancer.decisions.explain.explanation_lines import round_lines
 from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.output_rows import event_row
 from sinks.wire.record_decoding import decode_round

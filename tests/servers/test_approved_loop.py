@@ -18,7 +18,6 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Response, TimeoutError, expect
 
-from pulsar_rebalancer.cli.commands.status import as_document
 from pulsar_rebalancer.decisions.plans import (
     Plan,
     approval_for,
@@ -27,7 +26,8 @@ from pulsar_rebalancer.decisions.plans import (
     publish_approval,
     read_plans,
 )
-from pulsar_rebalancer.decisions.status import Pause, read_status
+from pulsar_rebalancer.decisions.read_status import Pause, read_status
+from pulsar_rebalancer.decisions.status_screen import as_document
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.wire.signing_keys import approvals_key
 from strategies.cluster.model import Outcome

@@ -11,8 +11,8 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.doctor.admin_and_clocks import check_cluster
-from pulsar_rebalancer.doctor.credentials import check_expiry
 from pulsar_rebalancer.doctor.finding import Finding
+from pulsar_rebalancer.doctor.signing_keys_and_tokens import check_expiry
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.epochs import newest_rounds

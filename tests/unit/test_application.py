@@ -16,8 +16,8 @@ import yaml
 from kubeflow_spark_api.models import SparkV1beta2SparkApplication
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.lazy import load
-from pulsar_rebalancer.doctor.environment import check_shipped
+from pulsar_rebalancer.cli.main import load
+from pulsar_rebalancer.doctor.java_python_and_spark import check_shipped
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.settings import VERSION

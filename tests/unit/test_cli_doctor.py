@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.doctor.admin_and_clocks import check_clocks
-from pulsar_rebalancer.doctor.command import examine
-from pulsar_rebalancer.doctor.credentials import check_signing
+from pulsar_rebalancer.doctor.command import TimeLimit, examine
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
-from pulsar_rebalancer.doctor.finding import Finding, TimeLimit, ok
+from pulsar_rebalancer.doctor.finding import Finding, ok
+from pulsar_rebalancer.doctor.signing_keys_and_tokens import check_signing
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pulsar_rebalancer.settings.check_values import json_schema
 from pulsar_rebalancer.settings.merge_sources import load
-from pulsar_rebalancer.settings.setting_paths import all_leaves
-from pulsar_rebalancer.settings.value_sources import REMOVED
+from pulsar_rebalancer.settings.setting_paths import REMOVED, all_leaves
 from sinks.topics.topic_settings import Connections
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

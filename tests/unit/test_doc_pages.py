@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.commands.notify import rules_of
-from pulsar_rebalancer.cli.lazy import COMMANDS as COMMAND_NAMES
+from pulsar_rebalancer.cli.main import COMMANDS as COMMAND_NAMES
 from pulsar_rebalancer.decisions.notices.notice_rules import NoticeMemory, after_records
 from pulsar_rebalancer.settings.merge_sources import load
 from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.decisions.explain.sentences import explain
+from pulsar_rebalancer.decisions.explain.explanation_lines import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.lab.plain_loop import PlainLoop

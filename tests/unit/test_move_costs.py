@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short, move_costs
+from pulsar_rebalancer.decisions.explain.measured_move_costs import move_costs
+from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
 

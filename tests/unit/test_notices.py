@@ -37,8 +37,8 @@ from sinks.notices.delivery import (
     clipped,
 )
 from sinks.notices.settings import NoticeSettings, notice_kinds, webhook
-from sinks.topics.files.topic import FileTopicWriter
-from sinks.topics.open_topics import TopicRecord, open_consumer
+from sinks.topics.files.topic import FileTopicWriter, TopicRecord
+from sinks.topics.open_topics import open_consumer
 from sinks.topics.topic_settings import file_topic
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from sinks.wire.record_origin import Position

@@ -9,8 +9,9 @@ import pytest
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from pulsar_rebalancer.settings.check_values import json_schema
-from pulsar_rebalancer.settings.merge_sources import SettingEntry, Settings, load
+from pulsar_rebalancer.settings.merge_sources import Settings, load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
+from pulsar_rebalancer.settings.value_sources import SettingEntry
 from strategies.fold.engine import Engine, EngineSettings, placement_of, rules_of
 from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS
 from strategies.placement.registry import PLACERS

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.cli.commands.plans import plan_lines
-from pulsar_rebalancer.cli.commands.status import status_lines
-from pulsar_rebalancer.decisions.explain.sentences import round_lines
-from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.views import ViewSettings, history, overview
+from pulsar_rebalancer.decisions.explain.explanation_lines import round_lines
+from pulsar_rebalancer.decisions.live.overview_and_history import ViewSettings, history, overview
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold
 from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.decisions.notices.notice_rules import picture_of
 from pulsar_rebalancer.decisions.plans import plans_of
-from pulsar_rebalancer.decisions.round_texts import picture_of
-from pulsar_rebalancer.decisions.status import ClusterStatus, Pause, Status
+from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status
+from pulsar_rebalancer.decisions.status_screen import status_lines
 from pulsar_rebalancer.lab.replay.decisions import describe_round
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster

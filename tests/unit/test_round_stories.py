@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.decisions.explain.sentences import explain
+from pulsar_rebalancer.decisions.explain.explanation_lines import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.record_decoding import decode_command

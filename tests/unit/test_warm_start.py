@@ -11,8 +11,8 @@ import pytest
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
 from sinks.metrics.exposition import Liveness
 from sinks.topics.epochs import histories, next_epoch
-from sinks.topics.files.segments import segments
-from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
+from sinks.topics.files.segments import Offset, segments
+from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.open_topics import ends
 from sinks.topics.pulsar.partition import MessageId

@@ -15,7 +15,7 @@ from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_l
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.collector.broker_poll import Pass, Report
-from sinks.collector.collector import encode_report
+from sinks.collector.collector import encode_report, longest_step_s
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.disk_space import file_topics
@@ -32,8 +32,6 @@ from strategies.settings import Weights
 
 #: Timeout of --once for brokers that publish their load at their own interval.
 _ONCE_TIMEOUT_S = 15.0
-#: Longest time between two steps of a loop that works: this, and this number of pass intervals.
-_STILL_MS, _STILL_INTERVALS = 120_000, 3
 
 
 def collect(
@@ -90,7 +88,7 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
             log,
             stop,
             lambda registry, liveness: CollectorMetrics(registry, names, liveness),
-            still_s=(_STILL_MS + _STILL_INTERVALS * settings.collector.pass_interval_ms) / 1000,
+            still_s=longest_step_s(settings.collector),
             ready_after="a pass",
             loops=names,
             folders=file_topics(connections.topics, ["telemetry"]),

@@ -12,12 +12,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.settings.broker_conf import show as shown_as
+from pulsar_rebalancer.settings.broker_conf import converted_conf_text as shown_as
 from pulsar_rebalancer.settings.broker_conf.convert import convert, refuse_nothing
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from pulsar_rebalancer.settings.check_values import json_schema, shown
-from pulsar_rebalancer.settings.merge_sources import SettingEntry, load
+from pulsar_rebalancer.settings.merge_sources import load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
+from pulsar_rebalancer.settings.value_sources import SettingEntry
 from strategies.java.pulsar_versions_and_defaults import RELEASES
 
 #: Minimum width for the table.

@@ -13,15 +13,15 @@ from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
 from pulsar_rebalancer.cli.own_shedder import OwnShedder
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
-from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.approvals_and_held_commands import Answered
 from sinks.executor.executor import Stopped
-from sinks.executor.settings import state_folder
+from sinks.executor.settings import longest_step_s, state_folder
 from sinks.executor.task_intake import Done, HeldBack, Result
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.disk_space import file_topics
 from sinks.metrics.service_metrics import ExecutorMetrics
+from sinks.printable import put
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_settings import TopicUri
 from sinks.wire.record_encoding import encode_outcome
@@ -29,8 +29,6 @@ from strategies.errors import SinkError
 from strategies.executor.approvals_and_pauses import ApprovalOutcome
 
 _WIDEST_STATUS = len("already-done")
-#: What calls to Pulsar, with their repetitions, may take at most in one step.
-_STILL_S = 300.0
 
 
 def execute(
@@ -71,7 +69,7 @@ def execute(
                 log,
                 stop,
                 lambda registry, liveness: ExecutorMetrics(registry, cluster, liveness),
-                still_s=_still_s(settings),
+                still_s=longest_step_s(settings.executor),
                 ready_after="a step",
                 folders={"executor.state": state_folder(settings.executor), **topics},
             )
@@ -160,16 +158,6 @@ def used_topics(settings: Settings) -> list[TopicUri]:
         for name, topic in connections.topics.named()
         if name != "approvals" or connections.signing.approvals_key_file
     ]
-
-
-def _still_s(settings: Settings) -> float:
-    """Longest time (s) between two steps of a loop that works: its commands wait for their turn
-    and for new owners.
-    """
-    given = settings.executor
-    turns_s = given.max_concurrent * 60 / given.max_per_minute if given.max_per_minute else 0.0
-    # A repaired move is looked for twice.
-    return _STILL_S + turns_s + (2 * given.arrival_timeout_ms + given.measure_ms) / 1000
 
 
 def _shedder_news(ready: Assembled, apply: bool) -> Callable[[], Iterable[Line]]:

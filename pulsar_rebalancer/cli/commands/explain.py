@@ -4,19 +4,23 @@ has no command.
 
 import json
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import sentences
 from pulsar_rebalancer.decisions.explain.executor_limits import (
     ExecutorLimits,
     LimitsVerdict,
     limits_verdicts,
 )
-from pulsar_rebalancer.decisions.explain.sentences import broker_lines, bundle_lines, located_lines
+from pulsar_rebalancer.decisions.explain.explanation_lines import (
+    broker_lines,
+    bundle_lines,
+    located_lines,
+)
 from pulsar_rebalancer.decisions.explain.subject import (
     FORMS,
     LATEST,
@@ -24,6 +28,7 @@ from pulsar_rebalancer.decisions.explain.subject import (
     Located,
     UnknownSubject,
     locate,
+    owners_in,
 )
 from pulsar_rebalancer.decisions.log import (
     DecisionLog,
@@ -32,20 +37,17 @@ from pulsar_rebalancer.decisions.log import (
     is_there,
     read_log,
     source_of,
-    values_of,
     with_records,
 )
 from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
-from pulsar_rebalancer.decisions.round_texts import sentences
-from pulsar_rebalancer.decisions.status import pause_of
+from pulsar_rebalancer.decisions.read_status import pause_of
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.settings import admission_rules
 from sinks.graceful_stop import wall_clock_ms
 from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
-from sinks.wire.record_decoding import decode
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
-from strategies.cluster.model import Command, LoadReport, Owned, Round
-from strategies.errors import SinkError, WireError
+from strategies.cluster.model import Command, Round
+from strategies.errors import SinkError
 from strategies.round.commands_and_record import proof_of
 
 SourceOption = Annotated[
@@ -103,7 +105,10 @@ def explain(
         whole = noted(whole, plans_of(whole, wall_clock_ms()))
     console.warn(whole.skipped)
     located = locate(
-        word, _of_cluster(whole, cluster), epoch, lambda: _owners(sources, access, cluster)
+        word,
+        _of_cluster(whole, cluster),
+        epoch,
+        lambda: owners_in(sources.get("telemetry"), access, cluster),
     )
     verdicts: list[LimitsVerdict] = []
     if located.subject.kind in ("bundle", "command"):
@@ -177,26 +182,6 @@ def _read(sources: Sources, access: TopicAccess, *, named: Collection[str]) -> D
                     raise
                 console.progress(f"warning: {kind} are not shown: {error}")
     return log
-
-
-def _owners(sources: Sources, access: TopicAccess, cluster: str | None) -> dict[str, str]:
-    """Bundle → the broker that listed it last, by load reports and the collector's notes. Ignores
-    records that are not telemetry.
-    """
-    found: dict[str, str] = {}
-    source = sources.get("telemetry")
-    if source is None or not is_there("telemetry", source):
-        return found
-    for line in values_of("telemetry", source, access):
-        with suppress(WireError):
-            record = decode(line, b"")
-            if cluster not in (None, record.cluster):
-                continue
-            if isinstance(record, LoadReport) and record.bundles is not None:
-                found |= dict.fromkeys(record.bundles.names, record.broker)
-            elif isinstance(record, Owned):
-                found |= dict.fromkeys(record.bundles, record.broker)
-    return found
 
 
 def _of_cluster(log: DecisionLog, cluster: str | None) -> DecisionLog:

@@ -3,23 +3,20 @@ that; `rebalancer intents`: drains and rolls, as the newest rounds say.
 """
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.cli.intent_session import (
-    IntentSession,
     as_object,
+    drained,
     intent_session,
     left_of,
-    progress_of,
     say_record,
     say_status,
-    without_durations,
 )
-from pulsar_rebalancer.decisions.explain.sentences import when
+from pulsar_rebalancer.decisions.explain.explanation_lines import when
 from pulsar_rebalancer.decisions.intents import (
     IntentError,
     newest_rounds,
@@ -28,12 +25,9 @@ from pulsar_rebalancer.decisions.intents import (
     what_of,
 )
 from sinks.graceful_stop import wall_clock_ms
-from strategies.cluster.intent_contract import ENDED, LASTING, Intent, IntentStatus
+from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.counts_and_ages import age
-
-#: Rounds in a row that do not know a drain any more, after which it has ended.
-_UNKNOWN = 5
 
 
 def drain(
@@ -75,44 +69,8 @@ def drain(
             say_record(record, what, as_json=as_json)
             return
         session.note(f"asked to drain {broker} as {record.by}; waits for the next round", "asked")
-        status = _drained(session, record)
+        status = drained(session, record)
         _end(status, session.cluster, record, as_json=as_json)
-
-
-def _drained(session: IntentSession, record: Intent) -> IntentStatus:
-    """Shows the progress of a drain until it is drained, or has ended. Raises IntentError if rounds
-    refuse it or know it no more, typer.Exit after a signal.
-    """
-    last = ""
-    how = f"the drain goes on; its progress: rebalancer intents; to end it: {_undrain(record)}"
-    for status in chain([session.answered(record)], _statuses(session, record, how)):
-        if status.state in ("drained", *ENDED):
-            return status
-        line = progress_of(status)
-        if (news := without_durations(line)) != last:
-            session.note(line, status.state, left=status.left, total=status.total)
-            last = news
-    raise AssertionError("rounds have no end")
-
-
-def _statuses(session: IntentSession, record: Intent, how: str) -> Iterator[IntentStatus]:
-    """The status of a drain in each new round. Raises IntentError if rounds know it no more."""
-    known_ms, without = record.ts, 0
-    for done in session.rounds(how):
-        for one in done:
-            found = [status for status in one.intents if status.id == record.id]
-            if found:
-                known_ms, without = max(known_ms, one.ts), 0
-            else:
-                # A new checkpoint first repeats rounds from before the record.
-                without += one.ts > known_ms
-            yield from found
-        if without >= _UNKNOWN:
-            raise IntentError(
-                f"{_UNKNOWN} rounds do not know the drain of {record.broker} any more: the job may "
-                "have a new checkpoint. `rebalancer intents` shows what lasts; if the drain is "
-                "not among it, ask for the drain again."
-            )
 
 
 def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -> None:
@@ -121,15 +79,11 @@ def _end(status: IntentStatus, cluster: str, record: Intent, *, as_json: bool) -
         raise IntentError(f"refused: {status.text}. {status.advice}")
     if status.state == "cancelled":
         raise IntentError(f"the drain of {broker} has ended before it was drained: {status.text}")
-    keeps = f"It takes no bundle until `{_undrain(record)}`."
+    keeps = f"It takes no bundle until `rebalancer undrain {broker}`."
     sentence = f"{broker} is drained after {took}: {status.text}. {keeps}"
     if status.state == "done":
         sentence = f"{broker} was drained, and the drain has ended: {status.text}."
     say_status(status, cluster, sentence, as_json=as_json)
-
-
-def _undrain(record: Intent) -> str:
-    return f"rebalancer undrain {record.broker}"
 
 
 def undrain(

@@ -10,7 +10,7 @@ import typer
 from pulsar_rebalancer.cli import exit_codes, options
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.decisions.log import Kind
-from pulsar_rebalancer.decisions.notices.notice_rules import PLAN, NoticeRules
+from pulsar_rebalancer.decisions.notices.notice_rules import PLAN, SILENT_ROUNDS, NoticeRules
 from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping, wall_clock_ms
@@ -25,8 +25,6 @@ from strategies.errors import SinkError
 
 _GROUP = "rebalancer-notify"
 _POLL_S = 1.0
-#: A cluster without a round for this number of `round.interval_ms` is silent.
-_SILENT_ROUNDS = 5
 #: Longest time between two turns of a loop that works, beside one delivery.
 _STILL_S = 300.0
 _TURN_S = 60.0
@@ -142,7 +140,7 @@ def rules_of(settings: Settings) -> NoticeRules:
     return NoticeRules(
         notice_kinds(given),
         given.settle_rounds,
-        _SILENT_ROUNDS * rounds.interval_ms + rounds.lateness_ms,
+        SILENT_ROUNDS * rounds.interval_ms + rounds.lateness_ms,
         link=given.link or None,
     )
 

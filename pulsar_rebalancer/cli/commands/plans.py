@@ -9,8 +9,13 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.decisions.explain.explanation_lines import (
+    expected_usage,
+    instruction,
+    points,
+    when,
+)
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
-from pulsar_rebalancer.decisions.explain.sentences import expected_usage, instruction, points, when
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.plans import (

@@ -16,7 +16,6 @@ from sinks.topics.open_topics import open_reader
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.skip_unreadable import Skipped
 from sinks.topics.topic_settings import parse_topic
-from sinks.wire.broker_reports import SourceSettings
 
 _Copied = Annotated[
     str | None,
@@ -69,8 +68,7 @@ def record(
     _check(target, force, form)
     connections = options.settings(config, overrides).connections
     copied = parse_topic(topic) if topic is not None else connections.topics.telemetry
-    # Other topics contain our own records, which have their own formats.
-    source = connections.source if copied == connections.topics.telemetry else SourceSettings()
+    source = recorder.source_of(copied, connections)
     until = recorder.StopCondition(follow, until_idle, connections.kafka.outage_ms / 1000)
     with (
         stopping() as stop,

@@ -67,11 +67,7 @@ def run(
         with log.errors(debug=options.debug(ctx)):
             result = _run(settings, log, stop, drain)
     stopped_by, written = stop.by or result.stopped_by, result.written
-    what = (
-        f" after {written.rounds} rounds, {written.commands} commands, {written.rejected} rejected "
-        "records"
-    )
-    end(log, stopped_by, what, **asdict(written))
+    end(log, stopped_by, f" after {written.in_words}", **asdict(written))
 
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":

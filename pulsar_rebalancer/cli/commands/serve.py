@@ -45,10 +45,5 @@ def _serve(settings: Settings, stop: Stop, log: Log) -> None:
             metrics,
             log=log.write,
             failed=lambda text: log.write(Line(text, "request-failed", "error")),
-            ready=lambda address: log.write(_address_line(settings, address)),
+            ready=lambda address, text: log.write(Line(text, "page", fields={"address": address})),
         )
-
-
-def _address_line(settings: Settings, address: str) -> Line:
-    named = "for people with a token" if settings.serve.token_file else "read-only"
-    return Line(f"page: {address} ({named})", "page", fields={"address": address})

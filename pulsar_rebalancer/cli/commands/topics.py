@@ -1,7 +1,6 @@
 """`rebalancer topics`: creates the topics of the settings on Kafka and Pulsar."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -85,10 +84,8 @@ def create(
             ]
         )
     plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
-    # A rejected record contains the whole original in base64.
-    plans = {"rejected": replace(plan, max_record_bytes=2 * plan.max_record_bytes)}
     done = {
-        name: _made(topic, plans.get(name, plan), connections, update)
+        name: _made(topic, plan.for_topic(name), connections, update)
         for name, topic in served.items()
     }
     rows = [

@@ -1,16 +1,20 @@
 """Resolves the argument of `explain` to a round, command, broker or bundle, from its name or a
-related one such as a topic.
+related one such as a topic, and looks up the broker that listed a bundle last.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal
 
-from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.decisions.log import DecisionLog, Source, is_there, values_of
+from sinks.topics.topic_settings import TopicAccess
+from sinks.wire.record_decoding import decode
 from strategies.bundles import namespace_of, parse_bundle, topic_hash
-from strategies.errors import RebalancerError
+from strategies.cluster.model import LoadReport, Owned
+from strategies.errors import RebalancerError, WireError
 from strategies.figures.counts_and_ages import first_of
 
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
@@ -82,6 +86,25 @@ def locate(
     ):
         return Located(subject, parts[0], owner=known[subject.name])
     raise UnknownSubject(_not_found(word, log, epoch))
+
+
+def owners_in(source: Source | None, access: TopicAccess, cluster: str | None) -> dict[str, str]:
+    """Bundle → the broker that listed it last, by load reports and the collector's notes. Ignores
+    records that are not telemetry.
+    """
+    found: dict[str, str] = {}
+    if source is None or not is_there("telemetry", source):
+        return found
+    for line in values_of("telemetry", source, access):
+        with suppress(WireError):
+            record = decode(line, b"")
+            if cluster not in (None, record.cluster):
+                continue
+            if isinstance(record, LoadReport) and record.bundles is not None:
+                found |= dict.fromkeys(record.bundles.names, record.broker)
+            elif isinstance(record, Owned):
+                found |= dict.fromkeys(record.bundles, record.broker)
+    return found
 
 
 def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionLog]) -> tuple[int, ...]:

@@ -5,11 +5,15 @@ people decided; and answers to a search, from the same code as `rebalancer expla
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pulsar_rebalancer.decisions.explain.explanation_lines import located_lines
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
-from pulsar_rebalancer.decisions.explain.sentences import located_lines
 from pulsar_rebalancer.decisions.explain.subject import LATEST, UnknownSubject, locate
-from pulsar_rebalancer.decisions.live.snapshot import LiveCluster
-from pulsar_rebalancer.decisions.live.views import Document, answer_of, pause_of_cluster
+from pulsar_rebalancer.decisions.live.overview_and_history import (
+    Document,
+    answer_of,
+    pause_of_cluster,
+)
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster
 from pulsar_rebalancer.decisions.plans import Plan, PlanDecision, PlannedCommand, noted, plans_of
 
 #: Commands of one plan that a document lists, and decided plans.

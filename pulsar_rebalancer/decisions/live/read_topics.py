@@ -12,10 +12,9 @@ from typing import Any
 
 import msgspec
 
-from pulsar_rebalancer.decisions.live.fold import LiveFold
-from pulsar_rebalancer.decisions.live.snapshot import LiveSnapshot, TopicHealth
+from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold, LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.log import decode_decision, usable_key
-from pulsar_rebalancer.decisions.status import (
+from pulsar_rebalancer.decisions.read_status import (
     RejectedHead,
     TelemetryHead,
 )

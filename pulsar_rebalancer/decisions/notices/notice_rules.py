@@ -8,25 +8,27 @@ none. A notice follows when a condition lasts and differs from the one of the la
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pulsar_rebalancer.decisions.explain.sentences import when
+from pulsar_rebalancer.decisions.explain.explanation_lines import when
 from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
-from pulsar_rebalancer.decisions.round_texts import picture_of
 from sinks.metrics.exposition import code_of
 from sinks.notices.delivery import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from strategies.executor.approvals_and_pauses import ApprovedCommand, plan_id
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.counts_and_ages import counted, counted_with, first_of
+from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
 
 #: The condition of a cluster that no notice is wanted about.
 QUIET = ""
 SILENT = "silent"
 PLAN = "plan"
+#: A cluster without a round for this number of `round.interval_ms` is silent.
+SILENT_ROUNDS = 5
 #: Clusters that are remembered; of more, those with the oldest rounds are forgotten.
 MOST_CLUSTERS = 1_000
 #: Clusters whose last round was this long before the first start are not silent, but gone.
@@ -35,6 +37,8 @@ _GONE_MS = 86_400_000
 _MOST_COMMANDS, _MOST_PLANS = 5_000, 20
 #: Reasons of outcomes that are remembered per cluster.
 _MOST_REASONS = 100
+#: Brokers above the rest that are named; the others are counted.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,3 +340,52 @@ def _of_outcome(
         picture=picture or None,
         link=rules.link,
     )
+
+
+def picture_of(done: Round) -> str:
+    """`3 of 12 brokers above the rest: b1 82 %, b2 79 %, b3 78 %; lowest b9 31 %; 4 commands;
+    spread 51 → 12 points`
+    """
+    ranked = sorted(reported_usage(done).items(), key=lambda one: (-one[1], one[0]))
+    if not ranked:
+        return f"{counted(len(done.stale), 'broker')} without fresh figures; none with usage"
+    commands = [counted(len(done.commands), "command")] if done.commands else []
+    return "; ".join([_heights(ranked), *commands, _spread(done)])
+
+
+def _heights(ranked: list[tuple[str, float]]) -> str:
+    if len(ranked) == 1:
+        return f"1 broker: {_named(*ranked[0])}"
+    above = _above(ranked)
+    named = first_of([_named(*one) for one in above], _NAMED)
+    lowest = _named(*ranked[-1])
+    if not above:
+        return f"highest of {len(ranked)} brokers {_named(*ranked[0])}; lowest {lowest}"
+    return (
+        f"{len(above)} of {counted(len(ranked), 'broker')} above the rest: {named}; lowest {lowest}"
+    )
+
+
+def _above(ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The brokers above the widest gap between two neighbours; empty if they are the majority or
+    there is no gap.
+    """
+    gaps = [higher[1] - lower[1] for higher, lower in pairwise(ranked)]
+    place = max(range(len(gaps)), key=lambda at: gaps[at])
+    many = 2 * (place + 1) > len(ranked)
+    return [] if many or _percent(ranked[0][1]) == _percent(ranked[-1][1]) else ranked[: place + 1]
+
+
+def _named(broker: str, usage: float) -> str:
+    return f"{broker} {_percent(usage)} %"
+
+
+def _spread(done: Round) -> str:
+    now, after = _percent(reported_spread(done)), _percent(expected_spread(done))
+    if not changes(done):
+        return f"spread {now} points"
+    return f"spread {now} → {after} points{counted_with(done.counted)}"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.0f}"

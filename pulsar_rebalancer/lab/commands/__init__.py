@@ -1,1 +1,1 @@
-"""The commands of the laboratory; `pulsar_rebalancer.cli.lazy` has their names."""
+"""The commands of the laboratory; `pulsar_rebalancer.cli.main` has their names."""

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulsar_rebalancer.decisions.round_texts import least_text, optimum_text, sentences
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+    least_text,
+    optimum_text,
+    sentences,
+)
 from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
 from pulsar_rebalancer.lab.goal import Goal
 from pulsar_rebalancer.lab.report.page import render, write_page

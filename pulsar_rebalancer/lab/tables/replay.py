@@ -9,8 +9,7 @@ from typing import IO, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.cli.terminal_lines import put
-from pulsar_rebalancer.decisions.explain.outcome_verdicts import HEADS, move_costs
+from pulsar_rebalancer.decisions.explain.measured_move_costs import HEADS, move_costs
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
@@ -18,6 +17,7 @@ from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.tables import replay_summary
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.printable import put
 from sinks.recordings.json_lines import check_use
 from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_records
 from sinks.topics.files.topic import TopicRecord

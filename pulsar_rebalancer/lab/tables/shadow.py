@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.decisions.explain.sentences import formatted
+from pulsar_rebalancer.decisions.explain.explanation_lines import formatted
 from pulsar_rebalancer.decisions.log import DecisionLog, read_log
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, MovePair, compare, window

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.decisions.round_texts import number
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import number
 from pulsar_rebalancer.lab.backtest.several_clusters import run_all
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.page import render, write_page

@@ -33,7 +33,7 @@ from pulsar_rebalancer.lab.upgrade_preview.planned_runs import (
     is_of_extensible,
     plan_of,
 )
-from pulsar_rebalancer.settings.broker_conf.show import upgrade_as_json
+from pulsar_rebalancer.settings.broker_conf.converted_conf_text import upgrade_as_json
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from strategies.errors import SinkError
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease

@@ -7,16 +7,16 @@ from functools import cached_property
 from math import isnan, nan
 from typing import Any
 
-from pulsar_rebalancer.decisions.explain.sentences import formatted
-from pulsar_rebalancer.decisions.round_texts import figure, number
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import figure, number
+from pulsar_rebalancer.decisions.explain.explanation_lines import formatted
 from pulsar_rebalancer.lab.report.chart_data import moved_traffic
 from pulsar_rebalancer.lab.report.page import PageTable, render
 from pulsar_rebalancer.lab.report.summary import Summary, count, duration
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan
+from pulsar_rebalancer.settings.broker_conf.converted_conf_text import short_value
 from pulsar_rebalancer.settings.broker_conf.keys import class_name
-from pulsar_rebalancer.settings.broker_conf.show import short_value
 from pulsar_rebalancer.settings.broker_conf.upgrade import StrategyPair, Upgrade
 from strategies.ordered_sum import ordered_sum
 

@@ -10,19 +10,21 @@ from typing import Any, Literal, get_args
 
 from pulsar_rebalancer.settings.broker_conf.forms import Property, read_conf
 from pulsar_rebalancer.settings.broker_conf.keys import (
-    BANDWIDTH_WEIGHTS,
     ENABLED,
     KEYS,
     LIMITER,
     LOAD_MANAGER,
+    OLD_SPELLING,
     PLACEMENT,
     SHEDDING,
     Key,
     Value,
     class_name,
+    counting_spelling,
     is_extensible,
     is_unknown,
     looks_like_ours,
+    overruled,
 )
 from pulsar_rebalancer.settings.merge_sources import resolved
 from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
@@ -42,7 +44,6 @@ _NO_LOAD = (
     "this broker reports no load while it is false, so nothing can be decided; set it to true, and "
     "loadBalancerSheddingEnabled to false"
 )
-_OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +153,7 @@ def _answer(
     release: PulsarRelease,
 ) -> _Answer:
     """The value of a key, after resolving old spellings and class names."""
-    given_by = name
-    old = BANDWIDTH_WEIGHTS.get(name)
-    if old is not None and values.get(name, 1.0) == 1.0 and values.get(old, 1.0) != 1.0:
-        given_by = old
+    given_by = counting_spelling(name, values)
     line = given[given_by].line if given_by in values else None
     value = values.get(given_by, KEYS[name].default_in(release))
     by = given_by if given_by in values else None
@@ -193,28 +191,16 @@ def _outcome(
     if found is None:
         return KeyOutcome(key, None, None, "not set")
     value = values[key.name]
-    counts = leaves.get(_OLD_SPELLING.get(key.name, key.name), [])
+    counts = leaves.get(OLD_SPELLING.get(key.name, key.name), [])
     why = (
         odd.get(key.name, "")
-        or _overruled(key.name, values)
+        or overruled(key.name, values)
         or (_NO_LOAD if key.name == ENABLED and not value else "")
         or ("" if counts else key.why)
     )
     if why:
         return KeyOutcome(key, found.line, value, "no effect", (), why)
     return KeyOutcome(key, found.line, value, "used", tuple(leaf.path for leaf in counts))
-
-
-def _overruled(name: str, values: Mapping[str, Value]) -> str:
-    """The newer of two spellings counts unless it is 1.0; the older counts then, unless it is 1.0
-    too.
-    """
-    old, new = BANDWIDTH_WEIGHTS.get(name), _OLD_SPELLING.get(name)
-    if old is not None and values[name] == 1.0 and values.get(old, 1.0) != 1.0:
-        return f"1.0 counts as not set, {old} is {values[old]}"
-    if new is not None and values.get(new, 1.0) != 1.0:
-        return f"{new} is the newer spelling and is {values[new]}"
-    return ""
 
 
 def _warnings(

@@ -32,6 +32,8 @@ BANDWIDTH_WEIGHTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+OLD_SPELLING = {old: new for new, old in BANDWIDTH_WEIGHTS.items()}
+
 _ABSENT = "not used by this version"
 #: Fields of Kubernetes, which stand beside the keys in the values of a chart.
 _KUBERNETES = frozenset({"loadbalancerip", "loadbalancerclass", "loadbalancersourceranges"})
@@ -258,3 +260,23 @@ def class_name(name: str) -> str:
 def is_extensible(given: Mapping[str, Value]) -> bool:
     """True if a broker.conf selects the extensible load manager. `given`: its keys and values."""
     return str(given.get(LOAD_MANAGER, "")).endswith("ExtensibleLoadManagerImpl")
+
+
+def counting_spelling(name: str, values: Mapping[str, Value]) -> str:
+    """The key that sets this one: the newer of two spellings counts unless it is 1.0; the older
+    counts then, unless it is 1.0 too.
+    """
+    old = BANDWIDTH_WEIGHTS.get(name)
+    if old is not None and values.get(name, 1.0) == 1.0 and values.get(old, 1.0) != 1.0:
+        return old
+    return name
+
+
+def overruled(name: str, values: Mapping[str, Value]) -> str:
+    """Why the other spelling of a key counts; empty if this one does."""
+    old, new = BANDWIDTH_WEIGHTS.get(name), OLD_SPELLING.get(name)
+    if old is not None and values[name] == 1.0 and values.get(old, 1.0) != 1.0:
+        return f"1.0 counts as not set, {old} is {values[old]}"
+    if new is not None and values.get(new, 1.0) != 1.0:
+        return f"{new} is the newer spelling and is {values[new]}"
+    return ""

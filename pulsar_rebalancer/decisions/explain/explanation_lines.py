@@ -3,16 +3,20 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+    describe_intent,
+    describe_skip,
+    sentences,
+)
+from pulsar_rebalancer.decisions.explain.measured_move_costs import move_costs
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
     in_short,
-    move_costs,
     verdict_counts,
     verdict_words,
     why_missing,
 )
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from pulsar_rebalancer.decisions.log import DecisionLog
-from pulsar_rebalancer.decisions.round_texts import describe_intent, describe_skip, sentences
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.figures.counts_and_ages import counted, counted_with, first_of
 from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage

@@ -1,31 +1,18 @@
-"""Answers of the page: bodies that are encoded and compressed once, for all viewers; refusals of
-requests before the page sees them, and the headers that protect browsers.
+"""Guards the page: refuses requests before the page sees them, and adds the headers that protect
+browsers.
 
 A request to a foreign host name is refused (another site's name that leads to this machine), and so
 is one that another site's page has sent.
 """
 
-import gzip
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-_SMALL = 1_000
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-}
-
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _HEADERS = {
@@ -38,47 +25,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """An answer's bytes, plain and compressed. `tag`: changes when they do."""
-
-    kind: str
-    plain: bytes
-    packed: bytes
-    tag: str
-
-    def answer(self, request: Request, cache: str = "private, no-cache") -> Response:
-        """The response; without a body if the viewer has it already."""
-        headers = {"ETag": self.tag, "Cache-Control": cache, "Vary": "Accept-Encoding, Cookie"}
-        if self.tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        if self.packed and "gzip" in request.headers.get("accept-encoding", ""):
-            headers["Content-Encoding"] = "gzip"
-            return Response(self.packed, media_type=self.kind, headers=headers)
-        return Response(self.plain, media_type=self.kind, headers=headers)
-
-
-def body_of(kind: str, plain: bytes) -> Body:
-    """The body with these bytes."""
-    packed = gzip.compress(plain, 5, mtime=0) if len(plain) > _SMALL else b""
-    return Body(kind, plain, packed, f'"{hashlib.sha256(plain).hexdigest()[:20]}"')
-
-
-def json_body(document: dict[str, Any]) -> Body:
-    """The document as JSON; figures that are no numbers become null."""
-    return body_of("application/json", orjson.dumps(document))
-
-
-def assets() -> dict[str, Body]:
-    """The files of the page by name."""
-    folder = files("pulsar_rebalancer.serve.assets")
-    return {
-        file.name: body_of(_TYPES[suffix], file.read_bytes())
-        for file in folder.iterdir()
-        if (suffix := file.name[file.name.rfind(".") :]) in _TYPES
-    }
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,17 @@
 """Says in words what a round proves, how well its strategy predicts, and what to do where moving
-bundles cannot help; the picture of a round: who is above the rest, who is lowest, what would move;
-and the lines of its skips and intents.
+bundles cannot help; and its skips, drains and rolls.
 """
 
-from itertools import pairwise
 from math import isnan
 
 from strategies.cluster.intent_contract import IntentStatus
-from strategies.cluster.model import Round, Skip
+from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.figures.counts_and_ages import counted, counted_with, first_of
-from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
+from strategies.figures.counts_and_ages import counted, first_of
 from strategies.round.commands_and_record import Proof
 
 #: Gaps below this fraction read as 0.0 points.
 _NOTHING = 0.0005
-#: Brokers above the rest that are named; the others are counted.
-_NAMED = 3
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES_OF_SKIP = 4
 
@@ -149,55 +144,6 @@ def advice_text(skip: Skip, bounds: Certificate | None) -> str:
     moves = "Further moves" if bounds and bounds.moved else "Moves"
     about = "" if skip.subject == "cluster" else f"{skip.names[0]}: "
     return f"{moves} cannot help [{skip.code}]: {about}{skip.text}."
-
-
-def picture_of(done: Round) -> str:
-    """`3 of 12 brokers above the rest: b1 82 %, b2 79 %, b3 78 %; lowest b9 31 %; 4 commands;
-    spread 51 → 12 points`
-    """
-    ranked = sorted(reported_usage(done).items(), key=lambda one: (-one[1], one[0]))
-    if not ranked:
-        return f"{counted(len(done.stale), 'broker')} without fresh figures; none with usage"
-    commands = [counted(len(done.commands), "command")] if done.commands else []
-    return "; ".join([_heights(ranked), *commands, _spread(done)])
-
-
-def _heights(ranked: list[tuple[str, float]]) -> str:
-    if len(ranked) == 1:
-        return f"1 broker: {_named(*ranked[0])}"
-    above = _above(ranked)
-    named = first_of([_named(*one) for one in above], _NAMED)
-    lowest = _named(*ranked[-1])
-    if not above:
-        return f"highest of {len(ranked)} brokers {_named(*ranked[0])}; lowest {lowest}"
-    return (
-        f"{len(above)} of {counted(len(ranked), 'broker')} above the rest: {named}; lowest {lowest}"
-    )
-
-
-def _above(ranked: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The brokers above the widest gap between two neighbours; empty if they are the majority or
-    there is no gap.
-    """
-    gaps = [higher[1] - lower[1] for higher, lower in pairwise(ranked)]
-    place = max(range(len(gaps)), key=lambda at: gaps[at])
-    many = 2 * (place + 1) > len(ranked)
-    return [] if many or _percent(ranked[0][1]) == _percent(ranked[-1][1]) else ranked[: place + 1]
-
-
-def _named(broker: str, usage: float) -> str:
-    return f"{broker} {_percent(usage)} %"
-
-
-def _spread(done: Round) -> str:
-    now, after = _percent(reported_spread(done)), _percent(expected_spread(done))
-    if not changes(done):
-        return f"spread {now} points"
-    return f"spread {now} → {after} points{counted_with(done.counted)}"
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.0f}"
 
 
 def describe_skip(skip: Skip) -> str:
