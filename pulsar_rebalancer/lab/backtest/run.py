@@ -4,9 +4,9 @@ timelines.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
 from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.report.settings import shown_settings
-from pulsar_rebalancer.lab.report.summary import Summary
-from pulsar_rebalancer.lab.simulation.timeline import Measured, Move, Timeline, Tracer
+from pulsar_rebalancer.lab.simulation.leader import placed_after
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import rare_collections
 from sinks.recordings.columnar import KINDS
@@ -192,7 +192,7 @@ class _Run:
         """Assigns bundles to their new brokers; returns commands with destinations, and the
         recorded traffic and clients of their bundles.
         """
-        placed = [_placed(command, event) for command in commands]
+        placed = [placed_after(command, event) for command in commands]
         if placed:
             owners = self._owners.setdefault(event.cluster, {})
             owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
@@ -276,22 +276,6 @@ def _as_round(
     )
 
 
-def _placed(command: Command, record: Round) -> Command:
-    """The command with a destination: by default the least busy broker after the round, the most
-    likely choice of Pulsar's leader.
-    """
-    if command.destination is not None:
-        return command
-    others = {
-        broker: usage for broker, usage in record.usage_after.items() if broker != command.source
-    }
-    return (
-        replace(command, destination=min(others, key=lambda broker: (others[broker], broker)))
-        if others
-        else command
-    )
-
-
 def _between(
     blocks: Iterable[Block], since_ms: int | None, until_ms: int | None
 ) -> Iterator[Block]:
@@ -319,32 +303,6 @@ def _cut(block: Block, ts: int) -> int:
     return int(sweeps[earlier][-1]) + 1 if earlier.any() else 0
 
 
-#: What the loops of a back-test mean, for the reader.
-LOOPS = {
-    "closed": "closed loop: the recorded load of every bundle follows "
-    "its moves, as if equal traffic "
-    "cost all brokers the same",
-    "open": "open loop: recorded reports do not react to moves, so this shows when each would have "
-    "acted, not the result",
-}
-_SHOWN = ("ts", "bundle", "source", "destination", "kind", "code", "reason")
-
-
-def run_as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
-    """One run, with figures and moves of each cluster."""
-    return {
-        "title": job.title,
-        "strategy": job.settings.engine.strategy,
-        "mode": job.settings.engine.mode,
-        "records": answer.records,
-        "rejected": answer.rejected,
-        "clusters": [
-            {"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)}
-            for line in answer.timelines
-        ],
-    }
-
-
 def check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
     """Raises SinkError for a recording without rounds."""
     check_use(str(recording), answers[0].records, answers[0].rejected)
@@ -353,7 +311,3 @@ def check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
             f"{recording}: no round closed in its {answers[0].records} records; record for "
             "longer, some minutes at least."
         )
-
-
-def _moves(moves: Sequence[Move]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in asdict(move).items() if key in _SHOWN} for move in moves]

@@ -8,7 +8,6 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.report.target import check_target
 
 
 def backtest(
@@ -45,7 +44,7 @@ def backtest(
     """
     from pulsar_rebalancer.lab.tables.backtest import backtest_all
 
-    check_target(html)
+    lab_options.check_target(html)
     backtest_all(
         recording,
         strategy or [],

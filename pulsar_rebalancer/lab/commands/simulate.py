@@ -8,7 +8,6 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.report.target import check_target
 from strategies.java.pulsar_releases import RELEASES
 
 #: Words instead of a scenario: all published cards, compared with the published figures; all
@@ -91,7 +90,7 @@ def simulate(
     if listed:
         screen.list_scenarios(as_json)
         return
-    check_target(html)
+    lab_options.check_target(html)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = catalog.published() if compared else _names(scenarios) or catalog.names()

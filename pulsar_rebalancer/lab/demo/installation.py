@@ -14,7 +14,7 @@ from types import FrameType
 
 from pulsar_rebalancer.cli.child_process import ChildProcess, rebalancer_command
 from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
-from pulsar_rebalancer.lab.demo.result import Result, is_settled
+from pulsar_rebalancer.lab.demo.result import Result
 from pulsar_rebalancer.lab.demo.screen import Screen
 from pulsar_rebalancer.lab.goal import Goal
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
@@ -47,6 +47,9 @@ from streaming.start_lines import StartNews
 FIRST_ANSWER_SECONDS = 1_200.0
 ANSWER_SECONDS = 300.0
 POLL_SECONDS = 0.02
+#: The strategy's goal must be reached for this many rounds without a command before the demo ends
+#: early.
+QUIET_ROUNDS = 2
 
 
 @contextmanager
@@ -243,6 +246,14 @@ def modelled_cluster(
     start_ms = clock_ms() - _HISTORY * PERIOD_MS
     cluster = PolledCluster(skewed_cluster(CLUSTER, seed, BUNDLES).world, CLUSTER, start_ms)
     return ModelledCluster(cluster, DemoTopics(topics, cluster), clock_ms, start_ms)
+
+
+def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
+    """Whether the last rounds reached the strategy's goal and none of them moved a bundle."""
+    last = steps[-QUIET_ROUNDS:]
+    return len(last) == QUIET_ROUNDS and all(
+        goal.reached(step.round) and not step.commands for step in last
+    )
 
 
 def run_demo(plan: DemoPlan, settings: EngineSettings, goal: Goal, screen: Screen) -> Result:

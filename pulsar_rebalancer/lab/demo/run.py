@@ -23,7 +23,6 @@ from pulsar_rebalancer.lab.demo.plan import (
 from pulsar_rebalancer.lab.demo.result import write_demo_report
 from pulsar_rebalancer.lab.demo.screen import open_screen
 from pulsar_rebalancer.lab.goal import goal_of
-from pulsar_rebalancer.lab.report.target import can_write
 from pulsar_rebalancer.settings.merge_sources import load
 
 #: Settings that have a line of their own in the demo's output.
@@ -68,13 +67,12 @@ def run(plan: DemoPlan, html: Path | None, as_json: bool) -> NoReturn:
     except KeyboardInterrupt:
         console.progress(f"Stopped; the results so far are in {plan.folder}")
         raise typer.Exit(exit_codes.INTERRUPTED) from None
-    if can_write() or html is not None:
-        write_demo_report([plan.report, *([] if html is None else [html])], result, settings)
+    write_demo_report(result, settings, html)
     if as_json:
         console.print_json("demo", 1, result.as_json())
     else:
         screen.end(result, _program())
-    raise typer.Exit(exit_codes.OK if result.balanced else exit_codes.IMBALANCED)
+    raise typer.Exit(result.exit_code)
 
 
 def _program() -> str:

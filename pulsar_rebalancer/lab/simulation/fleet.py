@@ -48,6 +48,15 @@ class Fleet:
         """float64[brokers]: percent of the machine, without the ceiling of 100."""
         return self.idle + self.per_message * messages + self.per_byte * data
 
+    def sent(self, carried: Floats, foreign: Floats) -> Floats:
+        """float64[brokers]: the part of its traffic (float64[4, brokers]) that a broker sends, less
+        than 1 at its ceiling. `foreign`: percent of CPU that something else uses.
+        """
+        room = np.maximum(self.ceiling - foreign, 1.0)
+        demand = self.cpu(carried[0] + carried[1], carried[2] + carried[3])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.minimum(1.0, np.where(demand > room, room / demand, 1.0))
+
     def usage(self, totals: Floats, costly: Floats | None = None) -> Floats:
         """float64[brokers]: the largest of CPU and network as a fraction, for totals float64[4,
         brokers]. `costly`: the traffic that CPU is used for, where it differs.

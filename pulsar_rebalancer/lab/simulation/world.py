@@ -226,10 +226,7 @@ class World:
         carried = self._summed(self.ownership.owner, wanted[:4] * (now * costs)) + self._summed(
             self.ownership.before, earlier[:4] * (was * costs)
         )
-        room = np.maximum(self.fleet.ceiling - self.foreign, 1.0)
-        demand = self.fleet.cpu(carried[0] + carried[1], carried[2] + carried[3])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.minimum(1.0, np.where(demand > room, room / demand, 1.0))
+        part = self.fleet.sent(carried, self.foreign)
         kept = part[np.maximum(self.ownership.owner, 0)]
         if self.dispatching is None:
             self.backlog = self.backlog + wanted[1] * (1.0 - kept) * now * PERIOD_S

@@ -1,15 +1,12 @@
-"""`rebalancer replay`: decisions for recorded or piped records, as text, JSON, page and files."""
+"""`rebalancer replay`: decisions for recorded records, as text, JSON, page and files."""
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.cli.terminal_lines import put
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import HEADS, move_costs
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
@@ -206,34 +203,3 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
         )
     if uneven:
         raise typer.Exit(exit_codes.IMBALANCED)
-
-
-def pipe(settings: Settings, rejected: Path | None) -> None:
-    """Decides the records on standard input, line by line."""
-    with rejected.open("wb") if rejected is not None else nullcontext() as file:
-        _write_answers(
-            _answers(of_recording("-"), settings, "plain"),
-            sys.stdout.buffer,
-            sys.stderr,
-            file,
-        )
-
-
-def _write_answers(
-    answers: Iterable[list[OutputRow]], out: IO[bytes], err: IO[str], rejected: IO[bytes] | None
-) -> None:
-    """Writes the commands of a round, then its record, and flushes before it reads the next record,
-    so that any program can run the engine in a loop. Rejected records are one line each on `err`,
-    and complete in `rejected` if given. Raises BrokenPipeError if the reader closed the pipe.
-    """
-    for rows in answers:
-        decided = b"".join(row.value + b"\n" for row in rows if row.kind != "rejected")
-        refused = [row for row in rows if row.kind == "rejected"]
-        if decided:
-            out.write(decided)
-            out.flush()
-        for row in refused:
-            put(decisions.line(row), err)
-        if refused and rejected is not None:
-            rejected.write(b"".join(row.value + b"\n" for row in refused))
-            rejected.flush()

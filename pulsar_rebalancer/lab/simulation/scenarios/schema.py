@@ -17,12 +17,12 @@ from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
     Noise,
     NotNegative,
     Positive,
-    Segments,
     StrictModel,
     TopicDispatch,
     Wave,
     Whole,
 )
+from pulsar_rebalancer.lab.simulation.segments import Segments
 from strategies.filters.facts import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies
