@@ -66,7 +66,8 @@ def demo(
     and the next reports show the effect. Exit code 0: the last round reached the strategy's goal;
     3: it did not, or still waits for samples.
     """
-    from pulsar_rebalancer.lab.demo.run import plan_of, run
+    from pulsar_rebalancer.lab.demo.plan import plan_of
+    from pulsar_rebalancer.lab.demo.run import run
 
     lab_options.check_target(html)
     flags = [*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode)]

@@ -3,57 +3,21 @@
 import os
 import shutil
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
 from pulsar_rebalancer.lab.demo.installation import run_demo
 from pulsar_rebalancer.lab.demo.plan import (
-    TOPICS,
     DemoPlan,
-    OnKafka,
-    prepare_folder,
     write_settings,
 )
 from pulsar_rebalancer.lab.demo.result import write_demo_report
 from pulsar_rebalancer.lab.demo.screen import open_screen
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import load
-
-#: Settings that have a line of their own in the demo's output.
-_NAMED = ("shedding.strategy", "shedding.mode")
-
-
-def plan_of(
-    flags: Sequence[str],
-    rounds: int,
-    seed: int,
-    engine: Literal["spark", "plain"],
-    *,
-    out: Path | None,
-    keep: bool,
-    kafka: str | None,
-) -> DemoPlan:
-    """The demo that the command line asks for. `flags`: its settings as `path=value`. Raises
-    SettingsError.
-    """
-    asked = load(flags=flags)
-    chosen = {
-        entry.leaf.path: entry.value
-        for entry in asked.entries
-        if entry.kind != "default" and entry.leaf.path not in _NAMED
-    }
-    folder = prepare_folder(out, keep, TOPICS if kafka is None else ())
-    plan = DemoPlan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine, folder, chosen)
-    if kafka is None:
-        return plan
-    prefix = f"rebalancer-demo-{time.time_ns() // 10**6:x}"
-    return replace(plan, kafka=OnKafka(kafka, prefix, asked.connections.kafka))
 
 
 def run(plan: DemoPlan, html: Path | None, as_json: bool) -> NoReturn:

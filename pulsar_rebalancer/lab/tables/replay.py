@@ -12,8 +12,8 @@ from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
-from pulsar_rebalancer.lab.tables import replay_summary
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
+from pulsar_rebalancer.lab.tables.replay_summary import summary_as_json, summary_table
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
 from sinks.topics.files.topic import TopicRecord
@@ -143,7 +143,7 @@ def _print_summary(
     """`records`: how many were read; `files`: what was written, by kind."""
     summaries = decisions.summarise(made)
     if as_json:
-        body = replay_summary.as_json(
+        body = summary_as_json(
             origin,
             records,
             settings.engine,
@@ -158,7 +158,7 @@ def _print_summary(
             console.say("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(
-        replay_summary.as_table(summaries),
+        summary_table(summaries),
         "spread: highest minus lowest usage of the brokers, in percentage points",
     )
     if files:

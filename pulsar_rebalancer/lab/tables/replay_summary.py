@@ -16,7 +16,7 @@ from strategies.fold.engine import EngineSettings
 UNKNOWN = "(none named)"
 
 
-def as_table(summaries: Sequence[ClusterSummary]) -> Sheet:
+def summary_table(summaries: Sequence[ClusterSummary]) -> Sheet:
     """One row per cluster; spread: max − min of the brokers' usage in percentage points."""
     rows = [
         [
@@ -42,7 +42,7 @@ def as_table(summaries: Sequence[ClusterSummary]) -> Sheet:
     )
 
 
-def as_json(
+def summary_as_json(
     recording: str,
     records: int,
     engine: EngineSettings,
