@@ -22,8 +22,8 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from pulsar_rebalancer.lab.demo.installation import run_demo
 from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan, prepare_folder, write_settings
+from pulsar_rebalancer.lab.demo.run import run_demo
 from pulsar_rebalancer.lab.demo.screen import Screen
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay.decisions import decide

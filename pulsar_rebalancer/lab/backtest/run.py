@@ -1,18 +1,22 @@
-"""One back-test: a strategy and its settings on a columnar recording, in an open or closed loop, as
-timelines.
+"""Back-tests: a strategy and its settings on a columnar recording, in an open or closed loop, as
+timelines. Several run in parallel: a few share a process and read the recording together.
 """
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
 from pulsar_rebalancer.lab.goal import Goal, goal_of
+from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.simulation.leader import placed_after
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer
@@ -26,6 +30,7 @@ from strategies.cluster.model import Command, Event, Rejection, Round, Skip
 from strategies.errors import SinkError
 from strategies.figures.estimate import spread
 from strategies.fold.engine import placement_of
+from strategies.ordered_sum import ordered_sum
 
 Loop = Literal["open", "closed"]
 _SWEEP = KINDS.index("sweep")
@@ -311,3 +316,66 @@ def check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
             f"{recording}: no round closed in its {answers[0].records} records; record for "
             "longer, some minutes at least."
         )
+
+
+T = TypeVar("T")
+#: Maximum number of runs per process: reading takes longer than one run, but each run of a month
+#: keeps 300 MiB.
+_TOGETHER = 3
+
+
+def run_all(
+    jobs: Sequence[BacktestJob],
+    say: Callable[[str], None],
+    keep: Callable[[BacktestResult], T],
+    workers: int | None = None,
+) -> list[T]:
+    """The results of `keep`, which is called on each answer in its process. All jobs are on the
+    same part of one recording.
+
+    Runs one process per core. Raises what `run` raises.
+    """
+    processes, done = workers or os.cpu_count() or 1, count(1)
+    groups = list(_groups(len(jobs), processes))
+
+    def report(place: int, answers: list[tuple[str, T]]) -> None:
+        for said, _ in answers:
+            say(f"{next(done)} of {len(jobs)}: {said}" if len(jobs) > 1 else said)
+
+    kept = run_each(
+        [partial(_together, [jobs[place] for place in group], keep) for group in groups],
+        processes,
+        report,
+    )
+    by_place = {
+        place: one
+        for group, ones in zip(groups, kept, strict=True)
+        for place, (_, one) in zip(group, ones, strict=True)
+    }
+    return [by_place[place] for place in range(len(jobs))]
+
+
+def whole(answer: BacktestResult) -> BacktestResult:
+    """Keeps all of an answer."""
+    return answer
+
+
+def _groups(jobs: int, processes: int) -> Iterator[range]:
+    """Places of jobs in groups, which keep all processes busy and are not too large for one."""
+    rounds = -(-jobs // (processes * _TOGETHER))
+    groups = min(jobs, processes * rounds)
+    return (range(first, jobs, groups) for first in range(groups))
+
+
+def _together(
+    jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]
+) -> list[tuple[str, T]]:
+    return [
+        (_said(job, answer), keep(answer))
+        for job, answer in zip(jobs, run_together(jobs), strict=True)
+    ]
+
+
+def _said(job: BacktestJob, answer: BacktestResult) -> str:
+    rounds = ordered_sum(line.rounds for line in answer.timelines)
+    return f"{job.title}: {rounds} rounds of {answer.records} records"

@@ -13,8 +13,9 @@ from pulsar_rebalancer.lab.backtest.run import (
     BacktestResult,
     Loop,
     check_rounds,
+    run_all,
+    whole,
 )
-from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.chart_data import comparison
 from pulsar_rebalancer.lab.report.page import render, write_page

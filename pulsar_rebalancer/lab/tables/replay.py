@@ -1,19 +1,28 @@
-"""`rebalancer replay`: decisions for recorded records, as text, JSON, page and files."""
+"""`rebalancer replay`: decisions for recorded records, as text, JSON, page and files, and their
+summary.
+"""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
+from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import HEADS, move_costs
 from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
-from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
+from pulsar_rebalancer.lab.replay.decisions import (
+    ClusterSummary,
+    Decisions,
+    OutcomeCollector,
+    timelines,
+)
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
-from pulsar_rebalancer.lab.tables.replay_summary import summary_as_json, summary_table
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records
 from sinks.topics.files.topic import TopicRecord
@@ -21,8 +30,10 @@ from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
 from sinks.wire.codec import decode_rejected
 from sinks.wire.record_origin import OutputRow, Position
-from strategies.cluster.model import Outcome
+from strategies.cluster.model import Outcome, Round
 from strategies.errors import WireError
+from strategies.figures.describe import reported_spread
+from strategies.fold.engine import EngineSettings
 from strategies.round.screening import ABOUT_POLICIES
 
 EngineKind = Literal["plain", "spark"]
@@ -203,3 +214,74 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
         )
     if uneven:
         raise typer.Exit(exit_codes.IMBALANCED)
+
+
+UNKNOWN = "(none named)"
+
+
+def summary_table(summaries: Sequence[ClusterSummary]) -> Sheet:
+    """One row per cluster; spread: max − min of the brokers' usage in percentage points."""
+    rows = [
+        [
+            summary.cluster or UNKNOWN,
+            str(summary.rounds),
+            str(summary.commands),
+            _points(summary.first),
+            _points(summary.last),
+            str(summary.rejected),
+        ]
+        for summary in summaries
+    ]
+    return Sheet(
+        [
+            ("cluster", "left"),
+            ("rounds", "right"),
+            ("commands", "right"),
+            ("first spread", "right"),
+            ("last spread", "right"),
+            ("rejected", "right"),
+        ],
+        rows,
+    )
+
+
+def summary_as_json(
+    recording: str,
+    records: int,
+    engine: EngineSettings,
+    *,
+    summaries: Sequence[ClusterSummary],
+    decisions: Decisions,
+    files: Mapping[str, Path],
+) -> dict[str, Any]:
+    """The summary for programs; spreads are fractions."""
+    codes = Counter(decode_rejected(row.value).code for row in decisions.rejected)
+    return {
+        "recording": recording,
+        "records": records,
+        "strategy": engine.strategy,
+        "mode": engine.mode,
+        "rounds": len(decisions.rounds),
+        "commands": len(decisions.commands),
+        "rejected": {"total": len(decisions.rejected), "by_code": dict(sorted(codes.items()))},
+        "clusters": [
+            {
+                "cluster": summary.cluster or None,
+                "rounds": summary.rounds,
+                "commands": summary.commands,
+                "rejected": summary.rejected,
+                "first_spread": _spread(summary.first),
+                "last_spread": _spread(summary.last),
+            }
+            for summary in summaries
+        ],
+        "files": {kind: str(path) for kind, path in files.items()},
+    }
+
+
+def _points(record: Round | None) -> str:
+    return "–" if record is None else f"{reported_spread(record) * 100:.1f}"
+
+
+def _spread(record: Round | None) -> dict[str, float] | None:
+    return None if record is None else asdict(record.spread)

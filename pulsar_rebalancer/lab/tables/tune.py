@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.decisions.round_texts import number
-from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+from pulsar_rebalancer.lab.backtest.run import run_all
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.page import render, write_page
 from pulsar_rebalancer.lab.report.summary import duration, points

@@ -11,8 +11,9 @@ from pulsar_rebalancer.lab.backtest.run import (
     BacktestJob,
     BacktestResult,
     check_rounds,
+    run_all,
+    whole,
 )
-from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
 from pulsar_rebalancer.lab.recorded_release import columnar, is_of_extensible, recorded_release
 from pulsar_rebalancer.lab.report.page import write_page
 from pulsar_rebalancer.lab.tables.backtest import LOOPS, run_as_json

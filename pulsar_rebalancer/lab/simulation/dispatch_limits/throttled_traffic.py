@@ -1,5 +1,5 @@
-"""The traffic that dispatch limits admit in a statistics period: the limiters of `dispatch_limits`,
-checked once per virtual second.
+"""The traffic that dispatch limits admit in a statistics period: the limiters, checked once per
+virtual second.
 
 Topics of one flow in one bundle have equal traffic, so one of them represents all; topics on a
 broker share its limit in proportion to their requests. Limiters are checked only where a limit can
