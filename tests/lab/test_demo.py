@@ -26,7 +26,6 @@ from pulsar_rebalancer.lab.demo.plan import (
 )
 from pulsar_rebalancer.lab.demo.run import DemoTopics, JobDecider, run_demo, stoppable
 from pulsar_rebalancer.lab.demo.screen import Screen
-from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
     RoundAnswer,
@@ -34,6 +33,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     closed_loop,
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.codec import decode_outcome, decode_round

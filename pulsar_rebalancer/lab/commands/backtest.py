@@ -42,7 +42,7 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
-    from pulsar_rebalancer.lab.tables.backtest import backtest_all
+    from pulsar_rebalancer.lab.tables.backtest_comparison import backtest_all
 
     lab_options.check_target(html)
     backtest_all(

@@ -1,4 +1,6 @@
-"""The result of a demo run: one sentence for the terminal, one JSON object for programs."""
+"""The result of a demo run: one sentence for the terminal, one JSON object for programs, the exit
+code, and the report.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +9,6 @@ from typing import Any
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.decisions.round_texts import least_text, optimum_text, sentences
 from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
-from pulsar_rebalancer.lab.goal import Goal
 from pulsar_rebalancer.lab.report.page import can_write, render, write_page
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.report.verdict import NextStep
@@ -15,6 +16,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
+from pulsar_rebalancer.lab.strategy_goal import Goal
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.fold.engine import placement_of
 from strategies.round.round_record import proof_of

@@ -30,7 +30,6 @@ from pulsar_rebalancer.lab.demo.plan import (
 )
 from pulsar_rebalancer.lab.demo.result import Result, write_demo_report
 from pulsar_rebalancer.lab.demo.screen import Screen, open_screen
-from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import (
@@ -43,6 +42,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
+from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.graceful_stop import handling
 from sinks.topics.files.topic import TopicRecord

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.simulation.machine_usage import MIB
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, ScenarioTraffic
 from pulsar_rebalancer.lab.simulation.segments import SAMPLE_S, Keys, Segment, Segments, segments_of

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.world import World
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import BundleLoads, namespace_of, no_bundles
 from strategies.cluster.model import BrokerLoad, Command, Round

@@ -1,4 +1,5 @@
-"""Changes of traffic over time: the exact mean factor of any time range, for each kind of wave.
+"""Changes of traffic over time: the exact mean factor of any time range, for each kind of wave, and
+the factors of a trace file.
 
 Uses + − × ÷ and floor only, so results are the same on every machine: the daily wave consists of
 parabolas, not of a sine.
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import (
     Daily,
     OnOff,
     Steps,

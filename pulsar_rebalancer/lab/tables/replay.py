@@ -13,7 +13,6 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes
 from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import HEADS, move_costs
-from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import (
     ClusterSummary,
@@ -22,6 +21,7 @@ from pulsar_rebalancer.lab.replay.decisions import (
     timelines,
 )
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
+from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import as_line, check_use, of_recording, topic_name, topic_records

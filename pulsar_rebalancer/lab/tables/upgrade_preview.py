@@ -16,8 +16,9 @@ from pulsar_rebalancer.lab.backtest.run import (
 )
 from pulsar_rebalancer.lab.recorded_release import columnar, is_of_extensible, recorded_release
 from pulsar_rebalancer.lab.report.page import write_page
-from pulsar_rebalancer.lab.tables.backtest import LOOPS, run_as_json
-from pulsar_rebalancer.lab.upgrade_preview.page import (
+from pulsar_rebalancer.lab.tables.backtest_comparison import LOOPS, run_as_json
+from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan, plan_of
+from pulsar_rebalancer.lab.upgrade_preview.upgrade_effects import (
     NOT_SHOWN,
     RunEffects,
     clock,
@@ -28,7 +29,6 @@ from pulsar_rebalancer.lab.upgrade_preview.page import (
     preview_page,
     steps,
 )
-from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan, plan_of
 from pulsar_rebalancer.settings.broker_conf.show import upgrade_as_json
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from strategies.errors import SinkError

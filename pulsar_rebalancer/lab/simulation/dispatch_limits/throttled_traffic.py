@@ -25,9 +25,9 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     effective,
 )
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
-from pulsar_rebalancer.lab.simulation.fleet import Fleet, rate_of
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import TopicDispatch
+from pulsar_rebalancer.lab.simulation.machine_usage import Fleet, rate_of
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import TopicDispatch
 from strategies.bundles import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds

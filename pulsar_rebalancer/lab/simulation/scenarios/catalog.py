@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import StrictModel
+from pulsar_rebalancer.lab.simulation.scenarios.error_sentences import complaints
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Parameters, Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import StrictModel
 from pulsar_rebalancer.lab.simulation.waves import recorded_factors
 from strategies.errors import SettingsError
 

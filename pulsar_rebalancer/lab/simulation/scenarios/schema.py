@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import (
     BrokerDispatch,
     Disturbances,
     Minute,

@@ -18,8 +18,8 @@ from pulsar_rebalancer.lab.backtest.run import (
 )
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.chart_data import comparison
+from pulsar_rebalancer.lab.report.key_figures import FORESIGHT, Summary
 from pulsar_rebalancer.lab.report.page import render, write_page
-from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
 from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.lab.tune.search import short

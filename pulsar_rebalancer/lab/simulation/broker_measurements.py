@@ -9,7 +9,7 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.demand import Demand, Part
 from pulsar_rebalancer.lab.simulation.dispatch_limits.throttled_traffic import Dispatching, Presence
-from pulsar_rebalancer.lab.simulation.fleet import FULL, Fleet
+from pulsar_rebalancer.lab.simulation.machine_usage import FULL, Fleet
 from pulsar_rebalancer.lab.simulation.noise import Chance
 from strategies.bundles import Floats, Ints, parse_bundle
 

@@ -1,5 +1,5 @@
-"""The brokers of a drawn cluster as columns: capacity of their machines, cost of traffic,
-presence.
+"""The brokers of a drawn cluster as columns: capacity of their machines, what traffic uses of it,
+the ceiling of CPU, presence.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import BrokerRates, DispatchRate
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Rate
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Brokers, Machine, Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Rate
 from strategies.bundles import Floats
 from strategies.cluster.model import Figures, Resource, Traffic
 
