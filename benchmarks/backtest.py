@@ -120,8 +120,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _backtest(path: Path, strategies: Sequence[str], loop: str) -> dict[str, Any]:
     """Memory: of the largest process."""
-    from pulsar_rebalancer.lab.backtest.run import BacktestJob
-    from pulsar_rebalancer.lab.backtest.several_clusters import run_all
+    from pulsar_rebalancer.lab.backtest.run import BacktestJob, run_all
     from pulsar_rebalancer.settings.merge_sources import load
 
     jobs = [

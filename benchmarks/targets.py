@@ -25,8 +25,8 @@ from benchmarks.random_generations import LENGTH
 from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.steady_constants import CONSTANTS, Change, changed
 from benchmarks.target_table import SCENARIOS, TARGETS
-from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice
-from pulsar_rebalancer.lab.simulation.run import SimulatedRun
+from pulsar_rebalancer.lab.requested_runs import RunRequest, StrategyChoice
+from pulsar_rebalancer.lab.simulation.scenario_run import SimulatedRun
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.registry import SHEDDERS
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from pulsar_rebalancer.lab.simulation.noise import Stream
+from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
-from pulsar_rebalancer.lab.simulation.world import World
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.bundles import parse_bundle

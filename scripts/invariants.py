@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.simulation.machine_usage import MIB
 from strategies.averages.bundle_averages import unpack_history
 from strategies.cluster.model import Command, Event, LoadReport, Rejection, Round
 from strategies.cluster.state_store import StateStore

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.lab.demo.installation import stoppable
+from pulsar_rebalancer.lab.demo.run import stoppable
 from tools.processes.loop import GOAL, Loop, on_pulsar
 from tools.servers.pulsar_processes import pulsar_processes
 from tools.traffic.skewed_users import Users, skewed_users

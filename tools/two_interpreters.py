@@ -22,13 +22,13 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from pulsar_rebalancer.lab.demo.installation import run_demo
 from pulsar_rebalancer.lab.demo.plan import TOPICS, DemoPlan, prepare_folder, write_settings
+from pulsar_rebalancer.lab.demo.run import run_demo
 from pulsar_rebalancer.lab.demo.screen import Screen
-from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay.decisions import decide
-from pulsar_rebalancer.lab.runs import RunRequest
-from pulsar_rebalancer.lab.simulation.run import run
+from pulsar_rebalancer.lab.requested_runs import RunRequest
+from pulsar_rebalancer.lab.simulation.scenario_run import run
+from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.recorder import of_recording
 from sinks.wire.record_origin import DEFAULT_LIMITS

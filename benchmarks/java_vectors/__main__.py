@@ -16,8 +16,8 @@ from benchmarks.java_vectors.histories import HISTORIES, written
 from benchmarks.java_vectors.oracle import Oracle
 from benchmarks.java_vectors.rederived import rederived
 from benchmarks.pulsar_jars import NoPulsarError
-from pulsar_rebalancer.lab.conformance.suites import Difference, compare
-from pulsar_rebalancer.lab.conformance.vectors import read_cases
+from pulsar_rebalancer.lab.conformance.suites import compare
+from pulsar_rebalancer.lab.conformance.vectors import Difference, read_cases
 from strategies.errors import SettingsError
 
 OK, DIFFERENT, UNUSABLE = 0, 5, 2

@@ -1,5 +1,5 @@
-"""The Pulsar release whose rules apply to a recording, with `pulsar.version = "auto"`: that of the
-oldest broker that its first records name.
+"""What the first records of a recording say of its brokers: the Pulsar release whose rules apply
+with `pulsar.version = "auto"`, that of the oldest broker, and their load manager.
 """
 
 import tempfile
@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from sinks.recordings.columnar import ENDING, KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.broker_reports import brokers_in
 from sinks.wire.record_origin import WireLimits
+from strategies.errors import SinkError
 from strategies.java.pulsar_versions_and_defaults import ClusterRelease, release_of
 
 #: Number and bytes of the first records that are read: every broker reports within minutes.
 _MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
-_OTHER = KINDS.index("other")
+_OTHER, _REPORT = KINDS.index("other"), KINDS.index("report")
 
 
 def recorded_release(recording: Path | str) -> ClusterRelease:
@@ -52,6 +55,38 @@ def _originals(recording: Path) -> Iterator[bytes]:
         records += len(block)
         if records >= _MOST_RECORDS:
             return
+
+
+def is_of_extensible(recording: Path) -> bool:
+    """Whether the brokers of a columnar recording run the extensible load manager. Raises
+    SinkError, also for clusters of both kinds: no broker.conf is that of both.
+    """
+    kinds = _load_managers(recording)
+    if len({*kinds.values()}) > 1:
+        names = [
+            f"{cluster} {'the extensible' if kind else 'the modular'}"
+            for cluster, kind in kinds.items()
+        ]
+        raise SinkError(
+            f"the clusters of the recording run different load managers ({', '.join(names)}); make "
+            "a recording of each, and preview them one by one."
+        )
+    return any(kinds.values())
+
+
+def _load_managers(recording: Path) -> dict[str, bool]:
+    """Cluster → whether it runs the extensible load manager, whose reports have figures or bundles,
+    never both: by the part of the recording with its first reports.
+    """
+    for block in read_blocks(recording):
+        reports = block.kinds == _REPORT
+        if reports.any():
+            clusters, bundles = block.clusters[reports], block.bundles[reports]
+            return {
+                block.texts["cluster"][one]: bool(np.any(bundles[clusters == one] < 0))
+                for one in np.unique(clusters).tolist()
+            }
+    return {}
 
 
 @contextmanager

@@ -219,7 +219,7 @@ def modelled_cluster(topics: Topics) -> Any:
     """The modelled cluster of `--demo`, whose executor answers the commands. Raises
     ModuleNotFoundError where the laboratory is not installed.
     """
-    model = laboratory("demo.installation").modelled_cluster
+    model = laboratory("demo.run").modelled_cluster
     return model(dict(topics.named()), 1, wall_clock_ms)
 
 

@@ -24,7 +24,7 @@ HEAVY = {
     "httpx",
     "strategies.fold.engine",
     "pulsar_rebalancer.settings.merge_sources",
-    "pulsar_rebalancer.lab.simulation.world",
+    "pulsar_rebalancer.lab.simulation.broker_measurements",
 }
 #: The commands whose help is as quick as the list of commands.
 INSTANT = ["jars", *(name for name, module in ELSEWHERE.items() if ".lab." in module)]

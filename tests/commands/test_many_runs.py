@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.runs import make_all, run_requests
+from pulsar_rebalancer.lab.requested_runs import make_all, run_requests
 from tests.lab.test_columnar_fold import an_hour, recorded
 from tests.lab.test_simulate_command import SMALL
 from tests.unit.command_line import rebalancer

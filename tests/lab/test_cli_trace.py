@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.runs import RunRequest, make
+from pulsar_rebalancer.lab.requested_runs import RunRequest, make
 from tests.architecture.command_line import ROOT
 from tests.telemetry_lines import broker_load, bundle, line, load_report, sweep, top_bundles
 from tests.unit.command_line import Answer, rebalancer

@@ -17,7 +17,6 @@ from rich.ansi import AnsiDecoder
 from rich.console import Console
 
 from pulsar_rebalancer.cli.child_process import ChildProcess
-from pulsar_rebalancer.lab.demo.installation import DemoTopics, JobDecider, run_demo, stoppable
 from pulsar_rebalancer.lab.demo.plan import (
     SETTINGS_NAME,
     DemoPlan,
@@ -25,8 +24,8 @@ from pulsar_rebalancer.lab.demo.plan import (
     prepare_folder,
     write_settings,
 )
+from pulsar_rebalancer.lab.demo.run import DemoTopics, JobDecider, run_demo, stoppable
 from pulsar_rebalancer.lab.demo.screen import Screen
-from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.simulation.closed_loop import (
     EngineDecider,
     RoundAnswer,
@@ -34,6 +33,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     closed_loop,
 )
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader
 from sinks.wire.record_decoding import decode_outcome, decode_round

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_rebalancer.lab.goal import Goal, goal_of
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from strategies.cluster.model import Round, Skip
 from strategies.figures.estimate import spread
 from strategies.fold.engine import EngineSettings

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     BrokerRates,
@@ -20,7 +21,6 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     effective,
 )
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import Floats
 from tests.modelled import a_scenario
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
-from pulsar_rebalancer.lab.simulation.world import World
+from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Disturbances
 from strategies.cluster.model import LoadReport
 from tests.modelled import a_scenario
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.runs import RunRequest, StrategyChoice, make
+from pulsar_rebalancer.lab.requested_runs import RunRequest, StrategyChoice, make
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
-from pulsar_rebalancer.lab.simulation.run import run
+from pulsar_rebalancer.lab.simulation.scenario_run import run
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
-from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import namespace_of
 from strategies.errors import SettingsError
 from tests.modelled import a_scenario

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.demand import SegmentedFlow
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import default_bundles
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
-from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segment, segments_of
-from pulsar_rebalancer.lab.simulation.world import World
+from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segment, Segments, segments_of
 from strategies.bundles import parse_bundle
 from tests.modelled import a_scenario
 

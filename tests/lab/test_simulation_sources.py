@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.runs import Made, RunRequest, StrategyChoice, make
+from pulsar_rebalancer.lab.requested_runs import Made, RunRequest, StrategyChoice, make
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 
 SCENARIO = """

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.lab.runs import Made, RunRequest, StrategyChoice, make, run_requests
+from pulsar_rebalancer.lab.requested_runs import (
+    Made,
+    RunRequest,
+    StrategyChoice,
+    make,
+    run_requests,
+)
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 

@@ -5,7 +5,7 @@ second.
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import (
     Daily,
     OnOff,
     Steps,

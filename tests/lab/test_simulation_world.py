@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
-from pulsar_rebalancer.lab.simulation.world import World
 from tests.modelled import a_scenario
 
 

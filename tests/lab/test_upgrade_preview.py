@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
-from pulsar_rebalancer.lab.upgrade_preview.page import RunEffects, details, headline
+from pulsar_rebalancer.lab.upgrade_preview.upgrade_effects import RunEffects, details, headline
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade
 from tests.lab.test_columnar_fold import an_hour
 from tests.separate_back_tests import DAY_MS, MINUTE_MS, check_defaults

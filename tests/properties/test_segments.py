@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
-from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, segments_of
+from pulsar_rebalancer.lab.simulation.segments import HASHES, Keys, Segments, segments_of
 
 SAMPLES_A_MINUTE = 6
 

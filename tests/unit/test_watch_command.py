@@ -16,8 +16,8 @@ from threading import Event, Thread
 import pytest
 
 from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
-from pulsar_rebalancer.lab.demo.installation import DemoTopics, modelled_cluster
 from pulsar_rebalancer.lab.demo.plan import CLUSTER
+from pulsar_rebalancer.lab.demo.run import DemoTopics, modelled_cluster
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
 from pulsar_rebalancer.settings.merge_sources import load

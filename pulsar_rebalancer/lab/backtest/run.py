@@ -1,21 +1,25 @@
-"""One back-test: a strategy and its settings on a columnar recording, in an open or closed loop, as
-timelines.
+"""Back-tests: a strategy and its settings on a columnar recording, in an open or closed loop, as
+timelines. Several run in parallel: a few share a process and read the recording together.
 """
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
-from pulsar_rebalancer.lab.goal import Goal, goal_of
+from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.report.settings import shown_settings
-from pulsar_rebalancer.lab.report.summary import Summary
-from pulsar_rebalancer.lab.simulation.timeline import Measured, Move, Timeline, Tracer
+from pulsar_rebalancer.lab.simulation.leader import placed_after
+from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer
+from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import rare_collections
 from sinks.recordings.columnar import KINDS
@@ -26,6 +30,7 @@ from strategies.cluster.model import Command, Event, Rejection, Round, Skip
 from strategies.errors import SinkError
 from strategies.figures.estimate import spread
 from strategies.fold.engine import placement_of
+from strategies.ordered_sum import ordered_sum
 
 Loop = Literal["open", "closed"]
 _SWEEP = KINDS.index("sweep")
@@ -192,7 +197,7 @@ class _Run:
         """Assigns bundles to their new brokers; returns commands with destinations, and the
         recorded traffic and clients of their bundles.
         """
-        placed = [_placed(command, event) for command in commands]
+        placed = [placed_after(command, event) for command in commands]
         if placed:
             owners = self._owners.setdefault(event.cluster, {})
             owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
@@ -276,22 +281,6 @@ def _as_round(
     )
 
 
-def _placed(command: Command, record: Round) -> Command:
-    """The command with a destination: by default the least busy broker after the round, the most
-    likely choice of Pulsar's leader.
-    """
-    if command.destination is not None:
-        return command
-    others = {
-        broker: usage for broker, usage in record.usage_after.items() if broker != command.source
-    }
-    return (
-        replace(command, destination=min(others, key=lambda broker: (others[broker], broker)))
-        if others
-        else command
-    )
-
-
 def _between(
     blocks: Iterable[Block], since_ms: int | None, until_ms: int | None
 ) -> Iterator[Block]:
@@ -319,32 +308,6 @@ def _cut(block: Block, ts: int) -> int:
     return int(sweeps[earlier][-1]) + 1 if earlier.any() else 0
 
 
-#: What the loops of a back-test mean, for the reader.
-LOOPS = {
-    "closed": "closed loop: the recorded load of every bundle follows "
-    "its moves, as if equal traffic "
-    "cost all brokers the same",
-    "open": "open loop: recorded reports do not react to moves, so this shows when each would have "
-    "acted, not the result",
-}
-_SHOWN = ("ts", "bundle", "source", "destination", "kind", "code", "reason")
-
-
-def run_as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
-    """One run, with figures and moves of each cluster."""
-    return {
-        "title": job.title,
-        "strategy": job.settings.engine.strategy,
-        "mode": job.settings.engine.mode,
-        "records": answer.records,
-        "rejected": answer.rejected,
-        "clusters": [
-            {"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)}
-            for line in answer.timelines
-        ],
-    }
-
-
 def check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
     """Raises SinkError for a recording without rounds."""
     check_use(str(recording), answers[0].records, answers[0].rejected)
@@ -355,5 +318,64 @@ def check_rounds(recording: Path, answers: Sequence[BacktestResult]) -> None:
         )
 
 
-def _moves(moves: Sequence[Move]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in asdict(move).items() if key in _SHOWN} for move in moves]
+T = TypeVar("T")
+#: Maximum number of runs per process: reading takes longer than one run, but each run of a month
+#: keeps 300 MiB.
+_TOGETHER = 3
+
+
+def run_all(
+    jobs: Sequence[BacktestJob],
+    say: Callable[[str], None],
+    keep: Callable[[BacktestResult], T],
+    workers: int | None = None,
+) -> list[T]:
+    """The results of `keep`, which is called on each answer in its process. All jobs are on the
+    same part of one recording.
+
+    Runs one process per core. Raises what `run` raises.
+    """
+    processes, done = workers or os.cpu_count() or 1, count(1)
+    groups = list(_groups(len(jobs), processes))
+
+    def report(place: int, answers: list[tuple[str, T]]) -> None:
+        for said, _ in answers:
+            say(f"{next(done)} of {len(jobs)}: {said}" if len(jobs) > 1 else said)
+
+    kept = run_each(
+        [partial(_together, [jobs[place] for place in group], keep) for group in groups],
+        processes,
+        report,
+    )
+    by_place = {
+        place: one
+        for group, ones in zip(groups, kept, strict=True)
+        for place, (_, one) in zip(group, ones, strict=True)
+    }
+    return [by_place[place] for place in range(len(jobs))]
+
+
+def whole(answer: BacktestResult) -> BacktestResult:
+    """Keeps all of an answer."""
+    return answer
+
+
+def _groups(jobs: int, processes: int) -> Iterator[range]:
+    """Places of jobs in groups, which keep all processes busy and are not too large for one."""
+    rounds = -(-jobs // (processes * _TOGETHER))
+    groups = min(jobs, processes * rounds)
+    return (range(first, jobs, groups) for first in range(groups))
+
+
+def _together(
+    jobs: Sequence[BacktestJob], keep: Callable[[BacktestResult], T]
+) -> list[tuple[str, T]]:
+    return [
+        (_said(job, answer), keep(answer))
+        for job, answer in zip(jobs, run_together(jobs), strict=True)
+    ]
+
+
+def _said(job: BacktestJob, answer: BacktestResult) -> str:
+    rounds = ordered_sum(line.rounds for line in answer.timelines)
+    return f"{job.title}: {rounds} rounds of {answer.records} records"

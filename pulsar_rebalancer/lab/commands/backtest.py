@@ -8,7 +8,6 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.report.target import check_target
 
 
 def backtest(
@@ -43,9 +42,9 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
-    from pulsar_rebalancer.lab.tables.backtest import backtest_all
+    from pulsar_rebalancer.lab.tables.backtest_comparison import backtest_all
 
-    check_target(html)
+    lab_options.check_target(html)
     backtest_all(
         recording,
         strategy or [],

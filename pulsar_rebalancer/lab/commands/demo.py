@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.report.target import check_target
+from pulsar_rebalancer.lab.commands import lab_options
 
 _Strategy = Annotated[
     str | None,
@@ -66,8 +66,9 @@ def demo(
     and the next reports show the effect. Exit code 0: the last round reached the strategy's goal;
     3: it did not, or still waits for samples.
     """
-    from pulsar_rebalancer.lab.demo.run import plan_of, run
+    from pulsar_rebalancer.lab.demo.plan import plan_of
+    from pulsar_rebalancer.lab.demo.run import run
 
-    check_target(html)
+    lab_options.check_target(html)
     flags = [*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode)]
     run(plan_of(flags, rounds, seed, engine, out=out, keep=keep, kafka=kafka), html, as_json)

@@ -1,9 +1,14 @@
-"""Options of the commands that ask questions to recordings and models."""
+"""Options of the commands that ask questions to recordings and models, and the check of --html
+before the work that it shows.
+"""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from strategies.errors import SettingsError
 
 #: A recording of any form.
 Recording = Annotated[
@@ -21,3 +26,22 @@ FailOnImbalance = Annotated[
         "could not be judged.",
     ),
 ]
+
+
+def check_target(html: Path | None) -> None:
+    """Raises SettingsError if the page cannot be written; None: no page is requested."""
+    if html is None:
+        return
+    from pulsar_rebalancer.lab.report.page import NO_PLOTLY, can_write
+
+    if not can_write():
+        raise SettingsError([NO_PLOTLY])
+    if html.is_dir():
+        raise SettingsError(
+            [f"--html: {html} is a folder; name a file, for example {html / 'report.html'}"]
+        )
+    existing = next(above for above in html.absolute().parents if above.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise SettingsError(
+            [f"--html: {html} cannot be written, {existing} is not writable; name a file elsewhere"]
+        )

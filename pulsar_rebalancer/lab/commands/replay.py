@@ -9,7 +9,6 @@ import typer
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.report.target import check_target
 
 EngineKind = Literal["plain", "spark"]
 _FromTopic = Annotated[
@@ -61,7 +60,8 @@ def replay(
     round closes, its commands, then its round record, one JSON object per line, before it reads
     more input. Rejected records are reported on standard error.
     """
-    from pulsar_rebalancer.lab.tables.replay import decide_all, pipe
+    from pulsar_rebalancer.lab.tables.replay import decide_all
+    from pulsar_rebalancer.lab.tables.replay_pipe import pipe
 
     flags = options.flags(
         job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions
@@ -76,7 +76,7 @@ def replay(
         raise typer.BadParameter(
             "only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected"
         )
-    check_target(html)
+    lab_options.check_target(html)
     settings = options.settings(config, overrides, *flags)
     console.warn(settings.warnings)
     if recording == "-":

@@ -8,7 +8,6 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.report.target import check_target
 from strategies.java.pulsar_versions_and_defaults import RELEASES
 
 #: Words instead of a scenario: all published cards, compared with the published figures; all
@@ -84,19 +83,19 @@ def simulate(
     scenario `published` runs the cards E1–E10 and prints, for each published figure, its percentile
     among the figures of the seeds. The report of --html shows the first seed of each run.
     """
-    from pulsar_rebalancer.lab import runs
+    from pulsar_rebalancer.lab import requested_runs
     from pulsar_rebalancer.lab.simulation.scenarios import catalog
     from pulsar_rebalancer.lab.tables.simulate import screen
 
     if listed:
         screen.list_scenarios(as_json)
         return
-    check_target(html)
+    lab_options.check_target(html)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = catalog.published() if compared else _names(scenarios) or catalog.names()
     asked = {"bundles": _bundles(bundles), "minutes": minutes}
-    requests = runs.run_requests(
+    requests = requested_runs.run_requests(
         names,
         strategy or (),
         range(first_seed, first_seed + count),
@@ -104,11 +103,11 @@ def simulate(
         changes={key: value for key, value in asked.items() if value is not None},
         overrides=overrides or (),
     )
-    runs.checked(
+    requested_runs.checked(
         [request for request in requests if request.seed == first_seed]
     )  # before the first run
     with screen.progress(len(requests)) as advance:
-        made = runs.make_all(
+        made = requested_runs.make_all(
             requests,
             jobs or os.cpu_count() or 1,
             advance,

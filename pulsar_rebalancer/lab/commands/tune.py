@@ -7,7 +7,6 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.report.target import check_target
 
 
 def tune(
@@ -46,7 +45,7 @@ def tune(
     from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
     from pulsar_rebalancer.lab.tables.tune import tune_on
 
-    check_target(html)
+    lab_options.check_target(html)
     named = options.flags(shedding__strategy=strategy)
     settings_with = partial(options.settings, config, overrides, *named)
     tune_on(

@@ -7,7 +7,6 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.lab.commands import lab_options
-from pulsar_rebalancer.lab.report.target import check_target
 from strategies.errors import SettingsError
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 
@@ -42,7 +41,7 @@ def upgrade_preview(
     """
     from pulsar_rebalancer.lab.tables.upgrade_preview import preview
 
-    check_target(html)
+    lab_options.check_target(html)
     preview(
         recording,
         _releases(before, after),

@@ -1,12 +1,10 @@
 """The suites and strategies that can be compared: one adapter each."""
 
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import isnan
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Literal
 
 from pulsar_rebalancer.lab.conformance.averaging import (
     averaged,
@@ -42,80 +40,8 @@ from pulsar_rebalancer.lab.conformance.splitting import (
 )
 from pulsar_rebalancer.lab.conformance.throttling import bucket, limiter
 from pulsar_rebalancer.lab.conformance.transfer import top_bundles, transfers
-from pulsar_rebalancer.lab.conformance.vectors import Case, Played
+from pulsar_rebalancer.lab.conformance.vectors import Case, Difference, Played, differences
 from strategies.errors import SettingsError
-
-#: Placeholder for a field that one side lacks.
-ABSENT: Final = "(absent)"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One difference between the answers. `round` counts from 1; `field`: a path such as
-    `ema[b1:1]`.
-    """
-
-    case: str
-    round: int
-    field: str
-    expected: str
-    got: str
-
-
-def differences(
-    case: str, round_: int, expected: Mapping[str, Any], got: Mapping[str, Any]
-) -> list[Difference]:
-    """All differences between two answers of a round, fields that one side lacks included."""
-    return [
-        Difference(case, round_, path, _shown(wanted), _shown(answered))
-        for field in dict.fromkeys((*expected, *got))
-        for path, wanted, answered in _walk(
-            field, expected.get(field, ABSENT), got.get(field, ABSENT)
-        )
-    ]
-
-
-def _walk(path: str, expected: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Leaves that differ. The type of our value decides how Java's is read: Java writes doubles as
-    numbers or names such as NaN.
-    """
-    if isinstance(got, Mapping) and isinstance(expected, Mapping):
-        for key in dict.fromkeys((*expected, *got)):
-            yield from _walk(f"{path}[{key}]", expected.get(key, ABSENT), got.get(key, ABSENT))
-    elif (
-        isinstance(got, list | tuple)
-        and isinstance(expected, list | tuple)
-        and len(got) == len(expected)
-    ):
-        for index, (wanted, answered) in enumerate(zip(expected, got, strict=True)):
-            yield from _walk(f"{path}[{index}]", wanted, answered)
-    elif not _identical(expected, got):
-        yield path, expected, got
-
-
-def _identical(expected: Any, got: Any) -> bool:
-    if isinstance(got, float):
-        wanted = _as_double(expected)
-        return wanted is not None and _bits(wanted) == _bits(got)
-    return type(expected) is type(got) and bool(expected == got)
-
-
-def _as_double(value: Any) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None
-
-
-def _bits(value: float) -> bytes:
-    return b"NaN" if isnan(value) else struct.pack("<d", value)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Sequence) and not value:
-        return "(nothing)"
-    return repr(value)
 
 
 @dataclass(frozen=True, slots=True)

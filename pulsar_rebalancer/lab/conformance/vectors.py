@@ -1,17 +1,20 @@
-"""Reads files of decision vectors: JSON Lines, plain or gzipped, one case per line.
+"""Reads files of decision vectors: JSON Lines, plain or gzipped, one case per line; and says where
+two answers to a case differ.
 
 Everything that keeps a file from being compared is a SettingsError whose one sentence starts with
 the file and the line.
 """
 
 import gzip
+import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import isnan
 from pathlib import Path
-from typing import IO, Any, Literal, TypeVar, cast
+from typing import IO, Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -24,6 +27,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 #: Per round (or query): Java's answer and ours, with the same fields.
 Played = Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]
+#: Placeholder for a field that one side lacks.
+ABSENT: Final = "(absent)"
 _T = TypeVar("_T")
 
 
@@ -145,3 +150,72 @@ def _readable(file: Path) -> Iterator[None]:
         raise SettingsError(
             [f"{file}: cannot be read ({error.strerror or error}); name a file of decision vectors"]
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between the answers. `round` counts from 1; `field`: a path such as
+    `ema[b1:1]`.
+    """
+
+    case: str
+    round: int
+    field: str
+    expected: str
+    got: str
+
+
+def differences(
+    case: str, round_: int, expected: Mapping[str, Any], got: Mapping[str, Any]
+) -> list[Difference]:
+    """All differences between two answers of a round, fields that one side lacks included."""
+    return [
+        Difference(case, round_, path, _shown(wanted), _shown(answered))
+        for field in dict.fromkeys((*expected, *got))
+        for path, wanted, answered in _walk(
+            field, expected.get(field, ABSENT), got.get(field, ABSENT)
+        )
+    ]
+
+
+def _walk(path: str, expected: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Leaves that differ. The type of our value decides how Java's is read: Java writes doubles as
+    numbers or names such as NaN.
+    """
+    if isinstance(got, Mapping) and isinstance(expected, Mapping):
+        for key in dict.fromkeys((*expected, *got)):
+            yield from _walk(f"{path}[{key}]", expected.get(key, ABSENT), got.get(key, ABSENT))
+    elif (
+        isinstance(got, list | tuple)
+        and isinstance(expected, list | tuple)
+        and len(got) == len(expected)
+    ):
+        for index, (wanted, answered) in enumerate(zip(expected, got, strict=True)):
+            yield from _walk(f"{path}[{index}]", wanted, answered)
+    elif not _identical(expected, got):
+        yield path, expected, got
+
+
+def _identical(expected: Any, got: Any) -> bool:
+    if isinstance(got, float):
+        wanted = _as_double(expected)
+        return wanted is not None and _bits(wanted) == _bits(got)
+    return type(expected) is type(got) and bool(expected == got)
+
+
+def _as_double(value: Any) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else None
+
+
+def _bits(value: float) -> bytes:
+    return b"NaN" if isnan(value) else struct.pack("<d", value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence) and not value:
+        return "(nothing)"
+    return repr(value)

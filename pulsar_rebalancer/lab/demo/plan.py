@@ -1,11 +1,13 @@
 """The plan of a demo run: its options, its folder, and the settings file that the job reads."""
 
 import shutil
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pulsar_rebalancer.settings.merge_sources import load
 from pulsar_rebalancer.settings.settings_file_text import by_table, settings_text
 from sinks.durable_files import naming
 from sinks.topics.kafka.settings import KafkaSettings
@@ -19,6 +21,8 @@ TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes")
 CLUSTER, BROKERS, BUNDLES = "demo", 8, 256
 DEFAULT_FOLDER = Path("rebalancer-demo")
 SETTINGS_NAME = "demo.toml"
+#: Settings that have a line of their own in the demo's output.
+_NAMED = ("shedding.strategy", "shedding.mode")
 
 
 #: For strategies that also spread bundles by number, in addition to the overrides of their entry in
@@ -90,6 +94,33 @@ class DemoPlan:
             if self.kafka
             else file_topic(self.topic(name))
         )
+
+
+def plan_of(
+    flags: Sequence[str],
+    rounds: int,
+    seed: int,
+    engine: EngineKind,
+    *,
+    out: Path | None,
+    keep: bool,
+    kafka: str | None,
+) -> DemoPlan:
+    """The demo that the command line asks for. `flags`: its settings as `path=value`. Raises
+    SettingsError.
+    """
+    asked = load(flags=flags)
+    chosen = {
+        entry.leaf.path: entry.value
+        for entry in asked.entries
+        if entry.kind != "default" and entry.leaf.path not in _NAMED
+    }
+    folder = prepare_folder(out, keep, TOPICS if kafka is None else ())
+    plan = DemoPlan(asked.engine.strategy, asked.engine.mode, rounds, seed, engine, folder, chosen)
+    if kafka is None:
+        return plan
+    prefix = f"rebalancer-demo-{time.time_ns() // 10**6:x}"
+    return replace(plan, kafka=OnKafka(kafka, prefix, asked.connections.kafka))
 
 
 def prepare_folder(wanted: Path | None, keep: bool, topics: Sequence[str] = TOPICS) -> Path:

@@ -1,39 +1,29 @@
-"""The result of a demo run: one sentence for the terminal, one JSON object for programs."""
+"""The result of a demo run: one sentence for the terminal, one JSON object for programs, the exit
+code, and the report.
+"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
     least_text,
     optimum_text,
     sentences,
 )
 from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
-from pulsar_rebalancer.lab.goal import Goal
-from pulsar_rebalancer.lab.report.page import render, write_page
+from pulsar_rebalancer.lab.report.page import can_write, render, write_page
 from pulsar_rebalancer.lab.report.settings import shown_settings
 from pulsar_rebalancer.lab.report.verdict import NextStep
 from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
+from pulsar_rebalancer.lab.strategy_goal import Goal
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.fold.engine import placement_of
 from strategies.round.commands_and_record import proof_of
-
-#: The strategy's goal must be reached for this many rounds without a command before the demo ends
-#: early.
-QUIET_ROUNDS = 2
-
-
-def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
-    """Whether the last rounds reached the strategy's goal and none of them moved a bundle."""
-    last = steps[-QUIET_ROUNDS:]
-    return len(last) == QUIET_ROUNDS and all(
-        goal.reached(step.round) and not step.commands for step in last
-    )
 
 
 @dataclass(frozen=True)
@@ -49,6 +39,11 @@ class Result:
     @property
     def balanced(self) -> bool:
         return self.goal.reached(self.steps[-1].round)
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the demo."""
+        return exit_codes.OK if self.balanced else exit_codes.IMBALANCED
 
     @property
     def moved(self) -> int:
@@ -162,10 +157,14 @@ _NEXT_STEPS = (
 )
 
 
-def write_demo_report(paths: Sequence[Path], result: Result, settings: Settings) -> None:
-    """Writes the report to each path. Raises SettingsError if plotly is missing, and OSError."""
+def write_demo_report(result: Result, settings: Settings, html: Path | None) -> None:
+    """Writes the report to the demo's folder, and to `html`. Without plotly there is none; but
+    raises SettingsError if `html` asks for one. Raises OSError.
+    """
+    if html is None and not can_write():
+        return
     run = demo_timeline(result, settings)
-    for path in paths:
+    for path in [result.plan.report, *([] if html is None else [html])]:
         write_page(
             path,
             render(

@@ -18,10 +18,10 @@ from rich.text import Text
 from pulsar_rebalancer.decisions.certificate_and_forecast_texts import advice_text, sentences
 from pulsar_rebalancer.lab.demo.plan import BROKERS, BUNDLES, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, files
-from pulsar_rebalancer.lab.goal import Goal
 from pulsar_rebalancer.lab.report.chart_data import setting_text
 from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
+from pulsar_rebalancer.lab.strategy_goal import Goal
 from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
 from strategies.figures.counts_and_ages import counted

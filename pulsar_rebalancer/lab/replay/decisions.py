@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pulsar_rebalancer.decisions.log import decisive
-from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
+from pulsar_rebalancer.lab.report.page import replace_file
 from pulsar_rebalancer.lab.report.settings import shown_settings
-from pulsar_rebalancer.lab.report.target import replace_file
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
+from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.skip_unreadable import place

@@ -14,7 +14,7 @@ from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
     proves_bound,
     sentences,
 )
-from pulsar_rebalancer.lab.report.summary import Summary, count, share
+from pulsar_rebalancer.lab.report.key_figures import Summary, count, share
 from pulsar_rebalancer.lab.report.thinning import bin_edges, counts, extremes, peaks
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles import Floats, Ints

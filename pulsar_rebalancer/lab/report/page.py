@@ -3,20 +3,23 @@ data.
 """
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
 from pulsar_rebalancer.lab.report.chart_data import comparison, run_figures
-from pulsar_rebalancer.lab.report.summary import Summary
-from pulsar_rebalancer.lab.report.target import NO_PLOTLY, replace_file
+from pulsar_rebalancer.lab.report.key_figures import Summary
 from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict, judge_runs
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from sinks.durable_files import naming
 from strategies.errors import SettingsError
 
+NO_PLOTLY = "the HTML report needs plotly: pip install 'pulsar-rebalancer[report]', or omit --html"
 _PLACE = re.compile(r"\{\{([a-z]+)\}\}")
 
 
@@ -44,12 +47,30 @@ class Several:
     sheets: Sequence[PageTable]
 
 
+def can_write() -> bool:
+    """Whether the plotting library is installed."""
+    return find_spec("plotly") is not None
+
+
 def write_page(path: Path, page: str) -> None:
     """Writes the page and creates missing folders. The previous page is replaced as a whole. Raises
     OSError, which names the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, [page.encode()])
+
+
+def replace_file(path: Path, parts: Iterable[bytes]) -> None:
+    """Writes a file; the previous one is replaced as a whole. Raises OSError, which names the
+    file.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with naming(path), part.open("wb") as file:
+            file.writelines(parts)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def render(

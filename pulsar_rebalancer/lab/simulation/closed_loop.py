@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import LongTermRates
-from pulsar_rebalancer.lab.simulation.world import World
+from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
 from strategies.cluster.model import (
     Command,
     LoadReport,

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.simulation.machine_usage import MIB
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Segments
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario, ScenarioTraffic
-from pulsar_rebalancer.lab.simulation.segments import SAMPLE_S, Keys, Segment, segments_of
+from pulsar_rebalancer.lab.simulation.segments import SAMPLE_S, Keys, Segment, Segments, segments_of
 from pulsar_rebalancer.lab.simulation.waves import (
     Summed,
     mean_between,

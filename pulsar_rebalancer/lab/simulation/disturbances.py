@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from pulsar_rebalancer.lab.simulation.broker_measurements import NO_BROKER, World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.noise import RECONNECT_S, Stream
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Disturbances
 from pulsar_rebalancer.lab.simulation.timeline import Move
-from pulsar_rebalancer.lab.simulation.world import NO_BROKER, World
 from strategies.cluster.model import LoadReport
 
 _REPORTS, _FIGURES, _CLOCK, _RIVAL = range(200, 204)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pulsar_rebalancer.lab.simulation.broker_measurements import NO_BROKER, World
 from pulsar_rebalancer.lab.simulation.leader import Placing
 from pulsar_rebalancer.lab.simulation.timeline import Move
-from pulsar_rebalancer.lab.simulation.world import NO_BROKER, World
 from strategies.bundles import namespace_of, parse_bundle
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.executor import admission

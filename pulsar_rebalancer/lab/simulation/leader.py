@@ -15,10 +15,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.world import World
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import BundleLoads, namespace_of, no_bundles
-from strategies.cluster.model import BrokerLoad
+from strategies.cluster.model import BrokerLoad, Command, Round
 from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
@@ -155,6 +155,22 @@ class LongTermRates:
 
 #: Chooses brokers for bundles without an owner: in a scenario, and in the cluster of the demo.
 Placing = Leader | LongTermRates
+
+
+def placed_after(command: Command, record: Round) -> Command:
+    """The command with a destination: by default the least busy broker after the round, the most
+    likely choice of the leader. For back-tests, in which clients look up no bundle.
+    """
+    if command.destination is not None:
+        return command
+    others = {
+        broker: usage for broker, usage in record.usage_after.items() if broker != command.source
+    }
+    return (
+        replace(command, destination=min(others, key=lambda broker: (others[broker], broker)))
+        if others
+        else command
+    )
 
 
 def _placer_of(settings: EngineSettings) -> Placer:

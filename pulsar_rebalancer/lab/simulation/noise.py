@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Noise
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Noise
 from strategies.bundles import Floats
 
 #: Duration of a transfer, between these bounds; on a small real cluster it took 150–175 ms.

@@ -1,4 +1,5 @@
-"""Changes of traffic over time: the exact mean factor of any time range, for each kind of wave.
+"""Changes of traffic over time: the exact mean factor of any time range, for each kind of wave, and
+the factors of a trace file.
 
 Uses + − × ÷ and floor only, so results are the same on every machine: the daily wave consists of
 parabolas, not of a sine.
@@ -6,10 +7,12 @@ parabolas, not of a sine.
 
 from collections.abc import Callable
 from functools import partial
+from math import fsum, isfinite
+from pathlib import Path
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import (
     Daily,
     OnOff,
     Steps,
@@ -17,6 +20,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
     Wave,
 )
 from strategies.bundles import Floats
+from strategies.errors import SettingsError
 
 DAY_S = 86_400.0
 #: Seconds since the start → integral of the factor from the start to that time, both float64[n].
@@ -126,3 +130,58 @@ def without_transients(wave: Wave | None) -> Wave | None:
     if isinstance(wave, OnOff):
         return Steps(kind="steps", at=((wave.begins, wave.on_s / (wave.on_s + wave.off_s)),))
     return wave
+
+
+def recorded_factors(file: Path, column: str | None) -> list[float]:
+    """The factors of a trace file, with a mean of 1: one figure per line; of several columns, the
+    one with this name in the first line, by default the last.
+
+    Skips empty lines and lines that begin with #.
+    """
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            [f"{file}: the trace cannot be read ({error}); write one figure per line"]
+        ) from error
+    place = -1 if column is None else _place(file, "".join(lines[:1]), column)
+    rows = [
+        (number, line.split(","))
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.startswith("#")
+    ]
+    cells = [(number, row[place].strip() if place < len(row) else "") for number, row in rows]
+    figures = [_figure(file, number, text) for number, text in cells]
+    mean = fsum(figures) / len(figures) if figures else 0.0
+    if mean <= 0:
+        raise SettingsError(
+            [
+                f"{file}: no figure is above 0{'' if column is None else f' for {column}'}; "
+                "write one figure per line"
+            ]
+        )
+    return [figure / mean for figure in figures]
+
+
+def _place(file: Path, heading: str, column: str) -> int:
+    names = (
+        [name.strip() for name in heading.lstrip("#").split(",")] if heading.startswith("#") else []
+    )
+    if column not in names:
+        there = (
+            f"there are {', '.join(names)}"
+            if names
+            else "its first line has no names; begin it with # and the names"
+        )
+        raise SettingsError([f"{file}: no column {column!r}; {there}"])
+    return names.index(column)
+
+
+def _figure(file: Path, number: int, text: str) -> float:
+    try:
+        figure = float(text)
+    except ValueError as error:
+        raise SettingsError([f"{file}:{number}: {text!r} is not a number"]) from error
+    if not isfinite(figure) or figure < 0:
+        raise SettingsError([f"{file}:{number}: {text} is not a load; write numbers of 0 or more"])
+    return figure

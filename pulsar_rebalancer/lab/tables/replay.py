@@ -1,23 +1,29 @@
-"""`rebalancer replay`: decisions for recorded or piped records, as text, JSON, page and files."""
+"""`rebalancer replay`: decisions for recorded records, as text, JSON, page and files, and their
+summary.
+"""
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Literal
+from typing import Any, Literal
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
+from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.decisions.explain.measured_move_costs import HEADS, move_costs
-from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.replay import decisions, spark
-from pulsar_rebalancer.lab.replay.decisions import OutcomeCollector, timelines
+from pulsar_rebalancer.lab.replay.decisions import (
+    ClusterSummary,
+    Decisions,
+    OutcomeCollector,
+    timelines,
+)
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
-from pulsar_rebalancer.lab.tables import replay_summary
+from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
-from sinks.printable import put
 from sinks.recordings.json_lines import check_use
 from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_records
 from sinks.topics.files.topic import TopicRecord
@@ -26,8 +32,10 @@ from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.record_origin import Position
-from strategies.cluster.model import Outcome
+from strategies.cluster.model import Outcome, Round
 from strategies.errors import WireError
+from strategies.figures.estimate import reported_spread
+from strategies.fold.engine import EngineSettings
 from strategies.round.screening import ABOUT_POLICIES
 
 EngineKind = Literal["plain", "spark"]
@@ -148,7 +156,7 @@ def _print_summary(
     """`records`: how many were read; `files`: what was written, by kind."""
     summaries = decisions.summarise(made)
     if as_json:
-        body = replay_summary.as_json(
+        body = summary_as_json(
             origin,
             records,
             settings.engine,
@@ -163,7 +171,7 @@ def _print_summary(
             console.say("Nothing was decided: no round closed and no record was rejected.")
         return
     console.show(
-        replay_summary.as_table(summaries),
+        summary_table(summaries),
         "spread: highest minus lowest usage of the brokers, in percentage points",
     )
     if files:
@@ -210,32 +218,72 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
         raise typer.Exit(exit_codes.IMBALANCED)
 
 
-def pipe(settings: Settings, rejected: Path | None) -> None:
-    """Decides the records on standard input, line by line."""
-    with rejected.open("wb") if rejected is not None else nullcontext() as file:
-        _write_answers(
-            _answers(of_recording("-"), settings, "plain"),
-            sys.stdout.buffer,
-            sys.stderr,
-            file,
-        )
+UNKNOWN = "(none named)"
 
 
-def _write_answers(
-    answers: Iterable[list[OutputRow]], out: IO[bytes], err: IO[str], rejected: IO[bytes] | None
-) -> None:
-    """Writes the commands of a round, then its record, and flushes before it reads the next record,
-    so that any program can run the engine in a loop. Rejected records are one line each on `err`,
-    and complete in `rejected` if given. Raises BrokenPipeError if the reader closed the pipe.
-    """
-    for rows in answers:
-        decided = b"".join(row.value + b"\n" for row in rows if row.kind != "rejected")
-        refused = [row for row in rows if row.kind == "rejected"]
-        if decided:
-            out.write(decided)
-            out.flush()
-        for row in refused:
-            put(decisions.line(row), err)
-        if refused and rejected is not None:
-            rejected.write(b"".join(row.value + b"\n" for row in refused))
-            rejected.flush()
+def summary_table(summaries: Sequence[ClusterSummary]) -> Sheet:
+    """One row per cluster; spread: max − min of the brokers' usage in percentage points."""
+    rows = [
+        [
+            summary.cluster or UNKNOWN,
+            str(summary.rounds),
+            str(summary.commands),
+            _points(summary.first),
+            _points(summary.last),
+            str(summary.rejected),
+        ]
+        for summary in summaries
+    ]
+    return Sheet(
+        [
+            ("cluster", "left"),
+            ("rounds", "right"),
+            ("commands", "right"),
+            ("first spread", "right"),
+            ("last spread", "right"),
+            ("rejected", "right"),
+        ],
+        rows,
+    )
+
+
+def summary_as_json(
+    recording: str,
+    records: int,
+    engine: EngineSettings,
+    *,
+    summaries: Sequence[ClusterSummary],
+    decisions: Decisions,
+    files: Mapping[str, Path],
+) -> dict[str, Any]:
+    """The summary for programs; spreads are fractions."""
+    codes = Counter(decode_rejected(row.value).code for row in decisions.rejected)
+    return {
+        "recording": recording,
+        "records": records,
+        "strategy": engine.strategy,
+        "mode": engine.mode,
+        "rounds": len(decisions.rounds),
+        "commands": len(decisions.commands),
+        "rejected": {"total": len(decisions.rejected), "by_code": dict(sorted(codes.items()))},
+        "clusters": [
+            {
+                "cluster": summary.cluster or None,
+                "rounds": summary.rounds,
+                "commands": summary.commands,
+                "rejected": summary.rejected,
+                "first_spread": _spread(summary.first),
+                "last_spread": _spread(summary.last),
+            }
+            for summary in summaries
+        ],
+        "files": {kind: str(path) for kind, path in files.items()},
+    }
+
+
+def _points(record: Round | None) -> str:
+    return "–" if record is None else f"{reported_spread(record) * 100:.1f}"
+
+
+def _spread(record: Round | None) -> dict[str, float] | None:
+    return None if record is None else asdict(record.spread)

@@ -9,7 +9,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab.recorded_release import columnar
-from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.simulation.machine_usage import MIB
 from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading, loads_of
 from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
 from sinks.recordings.columnar_reading import read_blocks

@@ -8,16 +8,17 @@ from typing import Any
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.lab.backtest.run import (
-    LOOPS,
     BacktestJob,
     BacktestResult,
     check_rounds,
-    run_as_json,
+    run_all,
+    whole,
 )
-from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
-from pulsar_rebalancer.lab.recorded_release import columnar, recorded_release
+from pulsar_rebalancer.lab.recorded_release import columnar, is_of_extensible, recorded_release
 from pulsar_rebalancer.lab.report.page import write_page
-from pulsar_rebalancer.lab.upgrade_preview.page import (
+from pulsar_rebalancer.lab.tables.backtest_comparison import LOOPS, run_as_json
+from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan, plan_of
+from pulsar_rebalancer.lab.upgrade_preview.upgrade_effects import (
     NOT_SHOWN,
     RunEffects,
     clock,
@@ -27,11 +28,6 @@ from pulsar_rebalancer.lab.upgrade_preview.page import (
     key_rows,
     preview_page,
     steps,
-)
-from pulsar_rebalancer.lab.upgrade_preview.planned_runs import (
-    PreviewPlan,
-    is_of_extensible,
-    plan_of,
 )
 from pulsar_rebalancer.settings.broker_conf.converted_conf_text import upgrade_as_json
 from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pulsar_rebalancer.lab.report.target import replace_file
-from pulsar_rebalancer.lab.simulation.fleet import MIB
+from pulsar_rebalancer.lab.report.page import replace_file
+from pulsar_rebalancer.lab.simulation.machine_usage import MIB
 from pulsar_rebalancer.lab.trace.loads import EVERYTHING, Load
 from pulsar_rebalancer.settings.settings_file_text import toml
 from strategies.errors import SinkError

@@ -6,8 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-import numpy as np
-
 from pulsar_rebalancer.settings.broker_conf.convert import (
     Conversion,
     convert,
@@ -26,12 +24,9 @@ from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, pair_in
 from pulsar_rebalancer.settings.merge_sources import Settings, resolved
 from pulsar_rebalancer.settings.setting_paths import all_leaves
 from pulsar_rebalancer.settings.value_sources import Assignment, from_flags
-from sinks.recordings.columnar import KINDS
-from sinks.recordings.columnar_reading import read_blocks
-from strategies.errors import SettingsError, SinkError
+from strategies.errors import SettingsError
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, PulsarRelease
 
-_REPORT = KINDS.index("report")
 #: Keys without which neither release moves a bundle.
 _SWITCHES = ("loadBalancerEnabled", "loadBalancerSheddingEnabled")
 _OF_THE_FILE = "its value is Pulsar's default, or that of --broker-conf"
@@ -82,38 +77,6 @@ class PreviewPlan:
     def settings(self) -> str:
         """Whose settings the first two runs have, in words."""
         return "default settings" if self.runs[0].of == "defaults" else "your broker.conf"
-
-
-def is_of_extensible(recording: Path) -> bool:
-    """Whether the brokers of a columnar recording run the extensible load manager. Raises
-    SinkError, also for clusters of both kinds: no broker.conf is that of both.
-    """
-    kinds = _load_managers(recording)
-    if len({*kinds.values()}) > 1:
-        names = [
-            f"{cluster} {'the extensible' if kind else 'the modular'}"
-            for cluster, kind in kinds.items()
-        ]
-        raise SinkError(
-            f"the clusters of the recording run different load managers ({', '.join(names)}); make "
-            "a recording of each, and preview them one by one."
-        )
-    return any(kinds.values())
-
-
-def _load_managers(recording: Path) -> dict[str, bool]:
-    """Cluster → whether it runs the extensible load manager, whose reports have figures or bundles,
-    never both: by the part of the recording with its first reports.
-    """
-    for block in read_blocks(recording):
-        reports = block.kinds == _REPORT
-        if reports.any():
-            clusters, bundles = block.clusters[reports], block.bundles[reports]
-            return {
-                block.texts["cluster"][one]: bool(np.any(bundles[clusters == one] < 0))
-                for one in np.unique(clusters).tolist()
-            }
-    return {}
 
 
 def plan_of(

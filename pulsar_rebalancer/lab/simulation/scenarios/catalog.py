@@ -4,15 +4,15 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from math import fsum, isfinite
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from pulsar_rebalancer.lab.simulation.scenarios.complaints import complaints
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import StrictModel
+from pulsar_rebalancer.lab.simulation.scenarios.error_sentences import complaints
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Parameters, Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import StrictModel
+from pulsar_rebalancer.lab.simulation.waves import recorded_factors
 from strategies.errors import SettingsError
 
 FOLDER = Path(__file__).parent
@@ -197,60 +197,5 @@ def _wave(path: Path, wave: dict[str, Any]) -> dict[str, Any]:
         raise SettingsError([f"{path}: a trace has factors = [...] or file = {file!r}, not both"])
     column = wave.get("column")
     return wave | {
-        "factors": _factors(path.parent / file, column if isinstance(column, str) else None)
+        "factors": recorded_factors(path.parent / file, column if isinstance(column, str) else None)
     }
-
-
-def _factors(file: Path, column: str | None) -> list[float]:
-    """One figure per line; of several columns, the one with this name in the first line, by default
-    the last.
-
-    Skips empty lines and lines that begin with #.
-    """
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            [f"{file}: the trace cannot be read ({error}); write one figure per line"]
-        ) from error
-    place = -1 if column is None else _place(file, "".join(lines[:1]), column)
-    rows = [
-        (number, line.split(","))
-        for number, line in enumerate(lines, 1)
-        if line.strip() and not line.startswith("#")
-    ]
-    cells = [(number, row[place].strip() if place < len(row) else "") for number, row in rows]
-    figures = [_figure(file, number, text) for number, text in cells]
-    mean = fsum(figures) / len(figures) if figures else 0.0
-    if mean <= 0:
-        raise SettingsError(
-            [
-                f"{file}: no figure is above 0{'' if column is None else f' for {column}'}; "
-                "write one figure per line"
-            ]
-        )
-    return [figure / mean for figure in figures]
-
-
-def _place(file: Path, heading: str, column: str) -> int:
-    names = (
-        [name.strip() for name in heading.lstrip("#").split(",")] if heading.startswith("#") else []
-    )
-    if column not in names:
-        there = (
-            f"there are {', '.join(names)}"
-            if names
-            else "its first line has no names; begin it with # and the names"
-        )
-        raise SettingsError([f"{file}: no column {column!r}; {there}"])
-    return names.index(column)
-
-
-def _figure(file: Path, number: int, text: str) -> float:
-    try:
-        figure = float(text)
-    except ValueError as error:
-        raise SettingsError([f"{file}:{number}: {text!r} is not a number"]) from error
-    if not isfinite(figure) or figure < 0:
-        raise SettingsError([f"{file}:{number}: {text} is not a load; write numbers of 0 or more"])
-    return figure

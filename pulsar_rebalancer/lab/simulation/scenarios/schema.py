@@ -10,19 +10,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED, with_default_bundles
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import (
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import (
     BrokerDispatch,
     Disturbances,
     Minute,
     Noise,
     NotNegative,
     Positive,
-    Segments,
     StrictModel,
     TopicDispatch,
     Wave,
     Whole,
 )
+from pulsar_rebalancer.lab.simulation.segments import Segments
 from strategies.filters.filter_input_and_result import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import read_policies

@@ -6,7 +6,7 @@ from math import isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.runs import Made, grouped, median
+from pulsar_rebalancer.lab.requested_runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.metrics.figures import finite
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Published

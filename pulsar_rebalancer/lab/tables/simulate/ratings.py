@@ -7,7 +7,7 @@ from math import isfinite, nan
 from typing import Any, get_args
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.runs import Made, grouped
+from pulsar_rebalancer.lab.requested_runs import Made, grouped
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Property
 from pulsar_rebalancer.lab.tables.simulate.tables import shown

@@ -11,18 +11,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab import runs
+from pulsar_rebalancer.lab import requested_runs
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
-from pulsar_rebalancer.lab.tables.simulate import pages, published, ratings, tables
+from pulsar_rebalancer.lab.tables.simulate import published, ratings, scenarios_report, tables
 
 
-def write_page(made: Sequence[runs.Made], html: Path) -> None:
+def write_page(made: Sequence[requested_runs.Made], html: Path) -> None:
     """Writes the report and says where."""
-    pages.write(made, html)
+    scenarios_report.write(made, html)
     console.progress(f"written: {html}")
 
 
-def show(made: Sequence[runs.Made], as_json: bool) -> None:
+def show(made: Sequence[requested_runs.Made], as_json: bool) -> None:
     """Prints the figures of the runs and their ratings."""
     found = ratings.rated(made)
     if as_json:
@@ -34,7 +34,7 @@ def show(made: Sequence[runs.Made], as_json: bool) -> None:
         console.show(ratings.table(found), ratings.legend(found), ratings.verdict(found))
 
 
-def show_published(made: Sequence[runs.Made], as_json: bool) -> None:
+def show_published(made: Sequence[requested_runs.Made], as_json: bool) -> None:
     """Prints the comparison with published figures."""
     compared = published.compare(made)
     if as_json:

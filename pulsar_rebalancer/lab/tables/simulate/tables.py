@@ -6,8 +6,8 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.report.summary import FORESIGHT
-from pulsar_rebalancer.lab.runs import Made, grouped, median
+from pulsar_rebalancer.lab.report.key_figures import FORESIGHT
+from pulsar_rebalancer.lab.requested_runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.metrics.figures import known
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
 

@@ -1,5 +1,5 @@
-"""The traffic that dispatch limits admit in a statistics period: the limiters of `dispatch_limits`,
-checked once per virtual second.
+"""The traffic that dispatch limits admit in a statistics period: the limiters, checked once per
+virtual second.
 
 Topics of one flow in one bundle have equal traffic, so one of them represents all; topics on a
 broker share its limit in proportion to their requests. Limiters are checked only where a limit can
@@ -25,9 +25,9 @@ from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     effective,
 )
 from pulsar_rebalancer.lab.simulation.dispatch_limits.token_bucket import SECOND_NS
-from pulsar_rebalancer.lab.simulation.fleet import Fleet, rate_of
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import TopicDispatch
+from pulsar_rebalancer.lab.simulation.machine_usage import Fleet, rate_of
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import TopicDispatch
 from strategies.bundles import Bools, Floats, Ints
 
 #: A throttled dispatcher reads again after a second. Timers fire slightly late; a bucket adds

@@ -1,28 +1,40 @@
 """`rebalancer backtest`: its runs, and their result as text, JSON and page."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.lab.backtest.run import (
-    LOOPS,
     BacktestJob,
     BacktestResult,
     Loop,
     check_rounds,
-    run_as_json,
+    run_all,
+    whole,
 )
-from pulsar_rebalancer.lab.backtest.several_clusters import run_all, whole
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.chart_data import comparison
+from pulsar_rebalancer.lab.report.key_figures import FORESIGHT, Summary
 from pulsar_rebalancer.lab.report.page import render, write_page
-from pulsar_rebalancer.lab.report.summary import FORESIGHT, Summary
+from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.lab.tune.search import short
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.errors import SettingsError
+
+#: What the loops of a back-test mean, for the reader.
+LOOPS = {
+    "closed": "closed loop: the recorded load of every bundle follows "
+    "its moves, as if equal traffic "
+    "cost all brokers the same",
+    "open": "open loop: recorded reports do not react to moves, so this shows when each would have "
+    "acted, not the result",
+}
+_SHOWN = ("ts", "bundle", "source", "destination", "kind", "code", "reason")
 
 
 def backtest_all(
@@ -125,6 +137,25 @@ def _show(
     )
     if rejected := answers[0].rejected:
         console.say(f"{rejected} records could not be used; `rebalancer replay` shows why")
+
+
+def run_as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
+    """One run, with figures and moves of each cluster."""
+    return {
+        "title": job.title,
+        "strategy": job.settings.engine.strategy,
+        "mode": job.settings.engine.mode,
+        "records": answer.records,
+        "rejected": answer.rejected,
+        "clusters": [
+            {"cluster": line.cluster, **Summary(line).as_json(), "moves": _moves(line.moves)}
+            for line in answer.timelines
+        ],
+    }
+
+
+def _moves(moves: Sequence[Move]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in asdict(move).items() if key in _SHOWN} for move in moves]
 
 
 def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.demand import Demand, Part
-from pulsar_rebalancer.lab.simulation.fleet import FULL, Fleet
+from pulsar_rebalancer.lab.simulation.dispatch_limits.throttled_traffic import Dispatching, Presence
+from pulsar_rebalancer.lab.simulation.machine_usage import FULL, Fleet
 from pulsar_rebalancer.lab.simulation.noise import Chance
-from pulsar_rebalancer.lab.simulation.throttled_traffic import Dispatching, Presence
 from strategies.bundles import Floats, Ints, parse_bundle
 
 NO_BROKER = -1
@@ -226,10 +226,7 @@ class World:
         carried = self._summed(self.ownership.owner, wanted[:4] * (now * costs)) + self._summed(
             self.ownership.before, earlier[:4] * (was * costs)
         )
-        room = np.maximum(self.fleet.ceiling - self.foreign, 1.0)
-        demand = self.fleet.cpu(carried[0] + carried[1], carried[2] + carried[3])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.minimum(1.0, np.where(demand > room, room / demand, 1.0))
+        part = self.fleet.sent(carried, self.foreign)
         kept = part[np.maximum(self.ownership.owner, 0)]
         if self.dispatching is None:
             self.backlog = self.backlog + wanted[1] * (1.0 - kept) * now * PERIOD_S

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.broker_reports import BrokerReports
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
@@ -24,11 +24,11 @@ from pulsar_rebalancer.lab.simulation.metrics.figures import (
 )
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation, operations_of
 from pulsar_rebalancer.lab.simulation.operators import Operators
+from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Disturbances
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Disturbances
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
-from pulsar_rebalancer.lab.simulation.world import World
 from strategies.bundles import Floats
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord

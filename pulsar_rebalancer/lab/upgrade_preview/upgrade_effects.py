@@ -1,4 +1,4 @@
-"""The page of a preview: a report of its runs, with the upgrade's own verdict and tables."""
+"""What an upgrade would do: its figures, sentences and tables, and the page that has them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from typing import Any
 from pulsar_rebalancer.decisions.certificate_and_forecast_texts import figure, number
 from pulsar_rebalancer.decisions.explain.explanation_lines import formatted
 from pulsar_rebalancer.lab.report.chart_data import moved_traffic
+from pulsar_rebalancer.lab.report.key_figures import Summary, count, duration
 from pulsar_rebalancer.lab.report.page import PageTable, render
-from pulsar_rebalancer.lab.report.summary import Summary, count, duration
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.world import World
+from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from strategies.bundles import Ints
 from strategies.cluster.model import BundleStats, Figures, LoadReport
 from strategies.figures.usage import unweighted_usage

@@ -1,4 +1,6 @@
-"""Performs runs, in this process or in several; results are in the order of the requests."""
+"""The runs that a command line requests, each scenario with each strategy and seed: makes their
+list, and performs them in this process or in several. Results are in the order of the requests.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,14 +8,14 @@ from functools import partial
 from math import isnan
 from typing import Any
 
-from pulsar_rebalancer.lab.goal import goal_of
 from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
-from pulsar_rebalancer.lab.simulation.run import SimulationTask, run
+from pulsar_rebalancer.lab.simulation.scenario_run import SimulationTask, run
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
+from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings, resolved
 from pulsar_rebalancer.settings.setting_paths import Shedders, all_leaves
 from pulsar_rebalancer.settings.value_sources import Assignment, flattened, from_flags, parse

@@ -10,7 +10,7 @@ from pathlib import Path
 from pulsar_rebalancer.lab.report.chart_data import best_rows
 from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
 from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict
-from pulsar_rebalancer.lab.runs import Made, grouped, median
+from pulsar_rebalancer.lab.requested_runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.tables.simulate import ratings

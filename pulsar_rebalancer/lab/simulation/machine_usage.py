@@ -1,5 +1,5 @@
-"""The brokers of a drawn cluster as columns: capacity of their machines, cost of traffic,
-presence.
+"""The brokers of a drawn cluster as columns: capacity of their machines, what traffic uses of it,
+the ceiling of CPU, presence.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import BrokerRates, DispatchRate
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from pulsar_rebalancer.lab.simulation.scenarios.file_parts import Rate
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Brokers, Machine, Scenario
+from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Rate
 from strategies.bundles import Floats
 from strategies.cluster.model import Figures, Resource, Traffic
 
@@ -47,6 +47,15 @@ class Fleet:
     def cpu(self, messages: Floats, data: Floats) -> Floats:
         """float64[brokers]: percent of the machine, without the ceiling of 100."""
         return self.idle + self.per_message * messages + self.per_byte * data
+
+    def sent(self, carried: Floats, foreign: Floats) -> Floats:
+        """float64[brokers]: the part of its traffic (float64[4, brokers]) that a broker sends, less
+        than 1 at its ceiling. `foreign`: percent of CPU that something else uses.
+        """
+        room = np.maximum(self.ceiling - foreign, 1.0)
+        demand = self.cpu(carried[0] + carried[1], carried[2] + carried[3])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.minimum(1.0, np.where(demand > room, room / demand, 1.0))
 
     def usage(self, totals: Floats, costly: Floats | None = None) -> Floats:
         """float64[brokers]: the largest of CPU and network as a fraction, for totals float64[4,
