@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import describe_intent, proves_bound
 from pulsar_rebalancer.decisions.explain.explanation_lines import points, when
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.plans import Plan
 from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status, late_after_ms
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import describe_intent, proves_bound
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.intent_contract import LASTING
 from strategies.cluster.model import Command, Outcome, Round

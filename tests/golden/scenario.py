@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import ascii_lowercase
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     describe_intent,
     describe_skip,
     sentences,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     certificate_text,
     forecast_text,
     optimum_text,

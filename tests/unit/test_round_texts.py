@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     sentences,
 )
 from strategies.cluster.model import Skip

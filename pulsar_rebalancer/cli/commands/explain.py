@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import sentences
 from pulsar_rebalancer.decisions.explain.executor_limits import (
     ExecutorLimits,
     LimitsVerdict,
@@ -41,6 +40,7 @@ from pulsar_rebalancer.decisions.log import (
 )
 from pulsar_rebalancer.decisions.plans import noted, pauses_of, plans_of
 from pulsar_rebalancer.decisions.read_status import pause_of
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import sentences
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.settings import admission_rules
 from sinks.graceful_stop import wall_clock_ms

@@ -3,11 +3,6 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
-    describe_intent,
-    describe_skip,
-    sentences,
-)
 from pulsar_rebalancer.decisions.explain.measured_move_costs import move_costs
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
     in_short,
@@ -17,6 +12,11 @@ from pulsar_rebalancer.decisions.explain.outcome_verdicts import (
 )
 from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Located
 from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
+    describe_intent,
+    describe_skip,
+    sentences,
+)
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.figures.counts_and_ages import counted, counted_with, first_of
 from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Literal
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import proves_bound, sentences
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound
@@ -18,6 +17,7 @@ from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster, LiveDeci
 from pulsar_rebalancer.decisions.log import DecisionLog, state_since
 from pulsar_rebalancer.decisions.plans import pauses_of
 from pulsar_rebalancer.decisions.read_status import INTERVALS, late_after_ms
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import proves_bound, sentences
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals_and_pauses import PauseOrder

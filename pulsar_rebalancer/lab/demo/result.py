@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     least_text,
     optimum_text,
     sentences,

@@ -15,7 +15,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import advice_text, sentences
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import advice_text, sentences
 from pulsar_rebalancer.lab.demo.plan import BROKERS, BUNDLES, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, files
 from pulsar_rebalancer.lab.report.chart_data import setting_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import (
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     data_rate,
     figure,
     number,

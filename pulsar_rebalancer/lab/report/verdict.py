@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Literal
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import data_rate, figure, number
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import data_rate, figure, number
 from pulsar_rebalancer.lab.report.key_figures import Summary, duration, points, share
 
 #: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import number
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import number
 from pulsar_rebalancer.lab.backtest.run import run_all
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.key_figures import duration, points

@@ -7,8 +7,8 @@ from functools import cached_property
 from math import isnan, nan
 from typing import Any
 
-from pulsar_rebalancer.decisions.certificate_and_forecast_texts import figure, number
 from pulsar_rebalancer.decisions.explain.explanation_lines import formatted
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import figure, number
 from pulsar_rebalancer.lab.report.chart_data import moved_traffic
 from pulsar_rebalancer.lab.report.key_figures import Summary, count, duration
 from pulsar_rebalancer.lab.report.page import PageTable, render
