@@ -15,8 +15,8 @@ import numpy as np
 
 from strategies.averages.bundle_averages import first_history
 from strategies.bundles import Floats
+from strategies.cluster.cluster_state import BrokerState, InMemoryStore
 from strategies.cluster.model import BundleStats, Figures, Resource, Traffic
-from strategies.cluster.state_store import BrokerState, InMemoryStore
 
 CLUSTER = "bench"
 #: When every broker has just reported.

@@ -17,9 +17,8 @@ from types import MappingProxyType
 from benchmarks.bench_input import CLUSTER, NOW_MS, ROUND, Cluster, Size, cluster
 from benchmarks.figures import Sample, sample, say, table
 from benchmarks.options import number, options
-from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.cluster_state import BrokerState, ClusterState, InMemoryStore
 from strategies.cluster.model import ClusterView
-from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.cluster.strategy_memory import Memory
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round import screening

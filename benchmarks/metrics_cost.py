@@ -28,7 +28,7 @@ from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.topic_settings import Connections, file_topic, file_topic_uri
 from sinks.wire.record_origin import WireLimits
-from strategies.cluster.state_store import InMemoryStore
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import Engine
 from streaming.decode_rows import reading
 from streaming.job import run_job

@@ -17,8 +17,8 @@ from benchmarks.fleet import Fleet
 from sinks.wire.output_rows import event_row
 from sinks.wire.record_decoding import decode
 from sinks.wire.record_origin import Position, pack_origin
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Command, TelemetryRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings

@@ -22,6 +22,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.bundles import parse_bundle
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import (
     Command,
     LoadReport,
@@ -31,7 +32,6 @@ from strategies.cluster.model import (
     Sweep,
     TelemetryRecord,
 )
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings
 from strategies.shedding.steady.settings import SteadySettings

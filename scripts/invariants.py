@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from pulsar_rebalancer.lab.simulation.machine_usage import MIB
 from strategies.averages.bundle_averages import unpack_history
+from strategies.cluster.cluster_state import StateStore
 from strategies.cluster.model import Command, Event, LoadReport, Rejection, Round
-from strategies.cluster.state_store import StateStore
 from strategies.settings import LimitSettings, Mode
 
 _HOUR_MS = 3_600_000

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import isfinite
 
+from strategies.cluster.cluster_state import StateStore
 from strategies.cluster.model import Command
-from strategies.cluster.state_store import StateStore
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.steady.load_samples import load_of
 from strategies.shedding.steady.memory_format import columns, histories_of

@@ -17,8 +17,8 @@ from sinks.graceful_stop import rare_collections, wall_clock_ms
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.wire.output_rows import OutputRow, event_row, over_quota_row
 from sinks.wire.signing_keys import SigningKey, SigningSettings, signing_key
+from strategies.cluster.cluster_state import StateStore
 from strategies.cluster.model import LoadReport, TelemetryRecord
-from strategies.cluster.state_store import StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
 from strategies.fold.time_jumps_and_forgetting import forget_after_ms

@@ -15,8 +15,8 @@ from sinks.wire.record_origin import (
     pack_origin,
     peek,
 )
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.quota import UnreadRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.errors import WireError
 from strategies.fold.engine import Engine, EngineSettings
 

@@ -14,9 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from strategies.bundles import BundleLoads, Floats, Ints, TableSummary
-from strategies.cluster.cluster_state import ClusterState, Departed, Gained, newest_entries
+from strategies.cluster.cluster_state import (
+    ClusterState,
+    Departed,
+    Gained,
+    StateStore,
+    newest_entries,
+)
 from strategies.cluster.model import BundleStats
-from strategies.cluster.state_store import StateStore
 from strategies.errors import StateVersionError
 
 SHORT_SAMPLES = 10

@@ -8,7 +8,7 @@ events. The engine does not know micro-batches, wall clocks, timers or partition
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from strategies.cluster.cluster_state import quick_replace
+from strategies.cluster.cluster_state import StateStore, quick_replace
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import (
     REPEATED,
@@ -24,7 +24,6 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
-from strategies.cluster.state_store import StateStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition

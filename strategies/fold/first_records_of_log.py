@@ -10,10 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from strategies.cluster.cluster_state import Clock, ClusterState
+from strategies.cluster.cluster_state import Clock, ClusterState, StateStore
 from strategies.cluster.model import Event, Rejection, Sweep, TelemetryRecord
 from strategies.cluster.packed_records import EarlyRecord
-from strategies.cluster.state_store import StateStore
 from strategies.fold.producer_votes import clock_rejection
 
 #: Maximum number of records that a cluster's state keeps before the first round; then the time near

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from strategies.bundles import is_system_bundle
-from strategies.cluster.cluster_state import ClusterState, newest_entries
+from strategies.cluster.cluster_state import ClusterState, StateStore, newest_entries
 from strategies.cluster.model import REPEATED, Rejection, Sweep
 from strategies.cluster.rival_state import (
     AGE_MS,
@@ -23,7 +23,6 @@ from strategies.cluster.rival_state import (
     Suspect,
     forget_old_commands,
 )
-from strategies.cluster.state_store import StateStore
 
 #: Time (ms) in which the second half of a move must follow the first one.
 HALF_MS = 600_000

@@ -10,12 +10,17 @@ extensible load manager report their busiest bundles only. Notes also show moves
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from strategies.cluster.cluster_state import ClusterState, tolerance_of
+from strategies.cluster.cluster_state import (
+    BrokerState,
+    ClusterState,
+    StateStore,
+    read_note,
+    tolerance_of,
+)
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.intent_state import Intents
 from strategies.cluster.model import Owned, Rejection
 from strategies.cluster.packed_records import EarlyRecord, compress_record
-from strategies.cluster.state_store import BrokerState, StateStore, read_note
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
 from strategies.fold.first_records_of_log import MOST_EARLY_RECORDS
 from strategies.fold.foreign_moves import Listing, learn_list

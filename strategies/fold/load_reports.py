@@ -6,8 +6,10 @@ from typing import Any
 from strategies.averages.bundle_averages import hand_over, take_table, unpack_history
 from strategies.bundles import TableSummary
 from strategies.cluster.cluster_state import (
+    BrokerState,
     ClusterState,
     InFlight,
+    StateStore,
     quick_replace,
 )
 from strategies.cluster.model import (
@@ -17,7 +19,6 @@ from strategies.cluster.model import (
     Rejection,
     Tombstone,
 )
-from strategies.cluster.state_store import BrokerState, StateStore
 from strategies.fold.foreign_moves import Listing, learn_list
 
 

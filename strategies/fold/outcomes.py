@@ -19,13 +19,13 @@ from strategies.cluster.cluster_state import (
     InFlight,
     Order,
     Rehearsal,
+    StateStore,
     newest_entries,
 )
 from strategies.cluster.intent_state import Answers, Intents
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
 from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
-from strategies.cluster.state_store import StateStore
 from strategies.round.round_input import RoundResult
 
 _T = TypeVar("_T")

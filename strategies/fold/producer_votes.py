@@ -19,8 +19,10 @@ from typing import Literal
 from strategies.cluster.cluster_state import (
     COLLECTOR,
     EXECUTOR,
+    BrokerState,
     Clock,
     ClusterState,
+    StateStore,
     Stray,
     quick_replace,
     tolerance_of,
@@ -34,7 +36,6 @@ from strategies.cluster.model import (
     TelemetryRecord,
     Tombstone,
 )
-from strategies.cluster.state_store import BrokerState, StateStore
 from strategies.fold.time_jumps_and_forgetting import (
     accept_set_back,
     begin_again_if_away,

@@ -12,8 +12,8 @@ from math import isfinite
 from traceback import walk_tb
 from typing import Final
 
+from strategies.cluster.cluster_state import BrokerState, InMemoryStore, StateStore
 from strategies.cluster.model import Command, Round, Skip
-from strategies.cluster.state_store import BrokerState, InMemoryStore, StateStore
 from strategies.cluster.strategy_memory import Memory
 from strategies.errors import StateVersionError
 from strategies.reason_codes import Meaning

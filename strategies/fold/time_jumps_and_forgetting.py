@@ -14,12 +14,20 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster.budget import merge_later_entries
-from strategies.cluster.cluster_state import Clock, ClusterState, InFlight, Order, tolerance_of
+from strategies.cluster.cluster_state import (
+    BrokerState,
+    Clock,
+    ClusterState,
+    InFlight,
+    Order,
+    StateStore,
+    read_note,
+    tolerance_of,
+)
 from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, move_intents_back
 from strategies.cluster.model import Rejection, Sweep
 from strategies.cluster.packed_records import compress_record
 from strategies.cluster.rival_state import move_rivals_back
-from strategies.cluster.state_store import BrokerState, StateStore, read_note
 from strategies.cluster.strategy_memory import NO_EPISODE
 from strategies.executor.admission import MOST_AHEAD_MS
 from strategies.settings import RoundSettings

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 from math import sqrt
 
+from strategies.cluster.cluster_state import BrokerState
 from strategies.cluster.intent_contract import RollPhase
 from strategies.cluster.intent_state import (
     Answers,
@@ -16,7 +17,6 @@ from strategies.cluster.intent_state import (
     end_drain,
     finish_drain,
 )
-from strategies.cluster.state_store import BrokerState
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
 from strategies.round.drain_step import WAITS, DrainStep, Evacuation

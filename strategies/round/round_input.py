@@ -10,13 +10,12 @@ from typing import Literal
 import numpy as np
 
 from strategies.cluster.budget import Spent
-from strategies.cluster.cluster_state import ClusterState, InFlight
+from strategies.cluster.cluster_state import BrokerState, ClusterState, InFlight
 from strategies.cluster.cool_downs import of_all_moves
 from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.model import Command, Owned, Round
 from strategies.cluster.packed_records import figures_to_list
 from strategies.cluster.rival_state import values_for_digest
-from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.java.fixed_and_parity import ModeRules

@@ -10,10 +10,16 @@ from types import MappingProxyType
 
 from strategies.averages.bundle_averages import bundles_of, unpack_history
 from strategies.bundles import BundleLoads, no_bundles
-from strategies.cluster.cluster_state import COLLECTOR, EXECUTOR, Departed, InFlight, tolerance_of
+from strategies.cluster.cluster_state import (
+    COLLECTOR,
+    EXECUTOR,
+    BrokerState,
+    Departed,
+    InFlight,
+    tolerance_of,
+)
 from strategies.cluster.cool_downs import bundles_at_rest, of_all_moves
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
-from strategies.cluster.state_store import BrokerState
 from strategies.figures.estimate import count_moves_as_done
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies

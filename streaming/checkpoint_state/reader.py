@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import MapState
 
-from strategies.cluster.cluster_state import ClusterState
-from strategies.cluster.state_store import BrokerState
+from strategies.cluster.cluster_state import BrokerState, ClusterState
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps_and_forgetting import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 import zstandard
 
-from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.cluster_state import BrokerState, ClusterState
 from strategies.cluster.packed_records import EarlyRecord
-from strategies.cluster.state_store import BrokerState
 from strategies.errors import StateVersionError
 from streaming.state.forget_clusters import Watch
 

@@ -9,8 +9,7 @@ from typing import Any
 from pyspark.sql.streaming.stateful_processor import MapState
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from strategies.cluster.cluster_state import ClusterState
-from strategies.cluster.state_store import BrokerState
+from strategies.cluster.cluster_state import BrokerState, ClusterState
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps_and_forgetting import can_be_forgotten, forget
 from streaming.state.compacted_log import CompactedLog

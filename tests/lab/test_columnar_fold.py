@@ -23,7 +23,7 @@ from sinks.recordings.recorder import converted
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.record_decoding import decode_round
 from sinks.wire.record_origin import DEFAULT_LIMITS, Position
-from strategies.cluster.state_store import InMemoryStore
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.round.broker_capacities import CapacitySettings

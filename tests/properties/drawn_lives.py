@@ -14,7 +14,7 @@ from benchmarks.uncertified import UNCERTIFIED
 from scripts.invariants import Invariants
 from scripts.steady_invariants import SteadyInvariants
 from strategies.cluster import model
-from strategies.cluster.state_store import InMemoryStore
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings, RoundSettings
 from strategies.shedding.steady.settings import SteadySettings

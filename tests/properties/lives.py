@@ -11,8 +11,8 @@ import numpy as np
 
 from sinks.wire.record_origin import Position, pack_origin
 from strategies.cluster import model
+from strategies.cluster.cluster_state import InMemoryStore, StateStore
 from strategies.cluster.intent_contract import Intent, IntentAction
-from strategies.cluster.state_store import InMemoryStore, StateStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import DrainSettings, RoundSettings
 from tests.properties.legal import EAGER, MODES

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from strategies.averages.bundle_averages import BundleHistory, first_history, unpack_history
 from strategies.bundles import BundleLoads, namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
-from strategies.cluster.cluster_state import ClusterState, Gained, InFlight
+from strategies.cluster.cluster_state import BrokerState, ClusterState, Gained, InFlight
 from strategies.cluster.model import BundleStats, ClusterView, Command
-from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import Memory
 from strategies.filters.filter_order_and_settings import FilterSettings, LoadManager
 from strategies.fold.engine import EngineSettings, rules_of

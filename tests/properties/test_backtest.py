@@ -18,8 +18,8 @@ from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.wire.record_encoding import encode_command, encode_round
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Command, Rejection, Round, Skip
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.round.round_state_and_advice import RoundFacts, state_of

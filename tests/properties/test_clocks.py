@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, Round, TelemetryRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import RoundSettings
 from tests.world.telemetry import T0, report, sweep

@@ -22,11 +22,10 @@ from strategies.bundles import (
     BundleLoads,
     TableSummary,
 )
-from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.cluster_state import BrokerState, ClusterState, InMemoryStore
 from strategies.cluster.intent_contract import Intent
 from strategies.cluster.model import Command, Event, Outcome, OutcomeReport
 from strategies.cluster.packed_records import pack_record, unpack_record
-from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import learn_outcome
 from streaming.state.state_to_bytes import from_bytes, to_bytes

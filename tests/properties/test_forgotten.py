@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.cluster import model
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, TelemetryRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.time_jumps_and_forgetting import DAY_MS, can_be_forgotten
 from streaming.state.store import StoreCache

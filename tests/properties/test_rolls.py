@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks.uncertified import UNCERTIFIED
 from sinks.wire.output_rows import event_row
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, Rejection
 from strategies.cluster.packed_records import pack_record, unpack_record
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.roll.roll_state import RollRules
 from streaming.state.state_to_bytes import to_bytes

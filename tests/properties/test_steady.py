@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strategies.cluster.state_store import InMemoryStore
+from strategies.cluster.cluster_state import InMemoryStore
 from streaming.state.state_to_bytes import from_bytes, pack_entry, to_bytes, unpack_brokers
 from tests.properties.costly import costly
 from tests.properties.drawn_lives import DrawnCluster, Form, Life, some_settings

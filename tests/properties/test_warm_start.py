@@ -33,6 +33,7 @@ from sinks.wire.output_rows import OutputRow
 from sinks.wire.record_decoding import decode_command
 from sinks.wire.record_origin import Position, WireLimits
 from strategies.cluster.budget import HOUR_MS
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import (
     Command,
     Event,
@@ -41,7 +42,6 @@ from strategies.cluster.model import (
     Round,
     TelemetryRecord,
 )
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
 from strategies.fold.warm_window import MOST_SAMPLES, samples_until_faded, warm_window_ms

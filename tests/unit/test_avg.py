@@ -7,8 +7,8 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from sinks.wire.record_decoding import decode
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import ClusterView, Decision
-from strategies.cluster.state_store import InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView

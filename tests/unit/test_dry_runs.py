@@ -2,9 +2,8 @@
 
 import pytest
 
-from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.cluster_state import ClusterState, InMemoryStore
 from strategies.cluster.model import Command, Event, OutcomeStatus, Round, TelemetryRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.filters.filter_order_and_settings import FilterSettings
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings, Mode

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from strategies.averages.bundle_averages import MOVING_AT_MOST
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Command, Note, Rejection, TelemetryRecord, Tombstone
-from strategies.cluster.state_store import InMemoryStore
 from strategies.cluster.strategy_memory import NO_MEMORY
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings, Mode, RoundSettings

@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, LoadReport, Rejection, Round, TelemetryRecord, Tombstone
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from tests.world.telemetry import T0, fold_all, report, sweep
 

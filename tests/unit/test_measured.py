@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, LoadReport, Resource, Round, Skip
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.round.broker_capacities import CapacitySettings
 from strategies.settings import Weights

@@ -9,9 +9,9 @@ import pytest
 from sinks.collector.broker_poll import Report
 from sinks.collector.collector import encode_owned
 from sinks.wire.record_decoding import decode
+from strategies.cluster.cluster_state import InMemoryStore, StateStore, read_note
 from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombstone
 from strategies.cluster.packed_records import pack_record, unpack_record
-from strategies.cluster.state_store import InMemoryStore, StateStore, read_note
 from strategies.fold.engine import Engine, EngineSettings
 from streaming.state.store import StoreCache
 from tests.spark.state_variables import Spark

@@ -5,9 +5,15 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.budget import Spent
-from strategies.cluster.cluster_state import Clock, ClusterState, InFlight, Order, Rehearsal
+from strategies.cluster.cluster_state import (
+    Clock,
+    ClusterState,
+    InFlight,
+    InMemoryStore,
+    Order,
+    Rehearsal,
+)
 from strategies.cluster.model import TelemetryRecord, Tombstone
-from strategies.cluster.state_store import InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine, EngineSettings

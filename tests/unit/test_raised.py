@@ -10,9 +10,9 @@ import pytest
 
 from sinks.wire.output_rows import event_row
 from sinks.wire.record_decoding import decode_round
+from strategies.cluster.cluster_state import BrokerState, InMemoryStore, StateStore
 from strategies.cluster.model import ClusterView, Decision, Rejection, Round, Skip, TelemetryRecord
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.cluster.state_store import BrokerState, InMemoryStore, StateStore
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.errors import StateVersionError
 from strategies.fold.engine import Engine, EngineSettings

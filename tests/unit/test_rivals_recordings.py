@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sinks.wire.record_decoding import decode
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Round
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings, RoundSettings
 

@@ -12,8 +12,8 @@ from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from sinks.wire.record_decoding import decode_command
 from sinks.wire.record_encoding import encode_command
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, LoadReport, Policies, TelemetryRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.errors import SettingsError
 from strategies.filters.filter_order_and_settings import FilterSettings

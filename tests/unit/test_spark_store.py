@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.cluster_state import BrokerState, ClusterState, InMemoryStore, StateStore
 from strategies.cluster.model import Figures
-from strategies.cluster.state_store import BrokerState, InMemoryStore, StateStore
 from strategies.errors import StateVersionError
 from streaming.state.store import ShardStore, SparkStore, StoreCache
 from tests.spark.state_variables import Spark

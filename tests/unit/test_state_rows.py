@@ -8,9 +8,8 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.state import forgotten_line
 from strategies.bundles import TableSummary
-from strategies.cluster.cluster_state import Clock, ClusterState
+from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState
 from strategies.cluster.model import Figures, Resource, Traffic
-from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import BrokerMemory
 from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings

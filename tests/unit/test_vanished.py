@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from strategies.cluster.cluster_state import Clock, ClusterState
+from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState
 from strategies.cluster.model import Figures
-from strategies.cluster.state_store import BrokerState
 from strategies.fold.time_jumps_and_forgetting import DAY_MS, remains
 from streaming.state.forget_clusters import ForgetPolicy, Watch, watched
 from streaming.state.store import ShardStore, StoreCache

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, Policies, Rejection, TelemetryRecord
 from strategies.cluster.quota import UnreadRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.time_jumps_and_forgetting import forget, remains
 from strategies.settings import BulkheadSettings, RoundSettings

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster import model
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from tests.world.telemetry import T0, outcome, parts, report, sweep
 

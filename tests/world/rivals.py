@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, LoadReport, Outcome, OutcomeReport, Owned, Round, Skip
 from strategies.cluster.rival_state import ForeignMove
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import note_commands
 from strategies.settings import RivalSettings, RoundSettings

@@ -7,7 +7,7 @@ from hashlib import blake2b
 import numpy as np
 
 from strategies.cluster import model
-from strategies.cluster.state_store import InMemoryStore, StateStore
+from strategies.cluster.cluster_state import InMemoryStore, StateStore
 from strategies.fold.engine import Engine
 
 MIB = 1024 * 1024

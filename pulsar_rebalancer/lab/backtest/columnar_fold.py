@@ -27,10 +27,9 @@ from pulsar_rebalancer.lab.backtest.quiet_round_finder import (
 from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles import Floats, Ints
-from strategies.cluster.cluster_state import Clock, ClusterState
+from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState, InMemoryStore
 from strategies.cluster.intent_state import NO_INTENTS
 from strategies.cluster.model import Event, Figures, Skip, Sweep
-from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.foreign_moves import is_calm, learn_calm_sweeps

@@ -14,9 +14,8 @@ import numpy as np
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, figures_of
 from strategies.bundles import Bools, Floats, Ints
-from strategies.cluster.cluster_state import ClusterState
+from strategies.cluster.cluster_state import BrokerState, ClusterState
 from strategies.cluster.model import Skip, Sweep
-from strategies.cluster.state_store import BrokerState
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.figures.usage import usages_of
 from strategies.fold.engine import EngineSettings, placement_of, rules_of

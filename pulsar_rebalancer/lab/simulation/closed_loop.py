@@ -12,6 +12,7 @@ from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import LongTermRates
 from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import (
     Command,
     LoadReport,
@@ -21,7 +22,6 @@ from strategies.cluster.model import (
     Sweep,
     TelemetryRecord,
 )
-from strategies.cluster.state_store import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 
 #: Time until a broker's answer arrives.

@@ -18,8 +18,8 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import BundleLoads, namespace_of, no_bundles
+from strategies.cluster.cluster_state import BrokerState, InMemoryStore
 from strategies.cluster.model import BrokerLoad, Command, Round
-from strategies.cluster.state_store import BrokerState, InMemoryStore
 from strategies.cluster.strategy_memory import BrokerMemory, Memory
 from strategies.filters.anti_affinity import Counts, anti_affine, group_members, namespaces_served
 from strategies.filters.filter_input_and_result import remaining

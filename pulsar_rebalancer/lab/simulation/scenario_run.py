@@ -30,9 +30,9 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenari
 from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Disturbances
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from strategies.bundles import Floats
+from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.intent_contract import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
-from strategies.cluster.state_store import InMemoryStore
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.pulsar_versions_and_defaults import matches_ids
