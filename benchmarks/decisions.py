@@ -21,7 +21,7 @@ from strategies.cluster.cluster_state import BrokerState, ClusterState, InMemory
 from strategies.cluster.model import ClusterView
 from strategies.cluster.strategy_memory import Memory
 from strategies.fold.engine import EngineSettings, rules_of
-from strategies.round import screening
+from strategies.round import participating_brokers
 from strategies.round.round_input import RoundInput
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
@@ -97,7 +97,7 @@ def view_of(
     """
     state = ClusterState(round=ROUND - 1)
     given = RoundInput(CLUSTER, state, NOW_MS, "sweep", tuple(brokers), store.get_table)
-    return screening.view_of(given, given.brokers, rules_of(EngineSettings(mode=mode)))
+    return participating_brokers.view_of(given, given.brokers, rules_of(EngineSettings(mode=mode)))
 
 
 def growth_table(costs: Sequence[DecisionCost], sizes: Sequence[Size]) -> str:

@@ -24,7 +24,7 @@ _NAMED = {
         "FOREIGN",
     ),
     "planned_cluster": ("ALIKE",),
-    "load_cost": (
+    "learned_load_cost": (
         "NOISE",
         "LASTING",
         "PRIOR_BASE",
@@ -51,7 +51,7 @@ _NAMED = {
 #: Fields of a profile that gaps are compared with before anything has moved.
 _EVIDENCE = ("profile.plain", "profile.huge", "profile.lasting")
 #: Constants of costs that only plans use.
-_OF_PLANS = ("load_cost.NOISE", "load_cost.LASTING")
+_OF_PLANS = ("learned_load_cost.NOISE", "learned_load_cost.LASTING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Change:
     @property
     def is_evidence(self) -> bool:
         """Whether a round uses it before it has found a gap; the others shape plans."""
-        before = ("load_samples.", "settings.", "lasting_gaps.", "load_cost.", *_EVIDENCE)
+        before = ("load_samples.", "settings.", "lasting_gaps.", "learned_load_cost.", *_EVIDENCE)
         return self.name.startswith(before) and self.name not in _OF_PLANS
 
 

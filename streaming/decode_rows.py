@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from sinks.wire.broker_reports import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.output_rows import OutputRow, rejected_row
+from sinks.wire.raw_broker_reports import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.record_decoding import decode
 from sinks.wire.record_origin import (
     LARGE_BYTES,

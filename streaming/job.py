@@ -23,7 +23,7 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_admin import missing_topics
 from sinks.topics.topic_settings import Connections, Topics, TopicUri
-from sinks.wire.broker_reports import check_source
+from sinks.wire.raw_broker_reports import check_source
 from sinks.wire.signing_keys import intents_key, signing_key
 from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings

@@ -21,7 +21,7 @@ from pulsar_rebalancer.decisions.plans import Plan, pauses_of, plans_of
 from sinks.executor.settings import ExecutorSettings, pause_file
 from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections
-from sinks.wire.broker_reports import RawKind, SourceSettings
+from sinks.wire.raw_broker_reports import RawKind, SourceSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals_and_pauses import PauseOrder
 from strategies.settings import RoundSettings

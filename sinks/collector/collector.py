@@ -21,9 +21,9 @@ from sinks.collector.extensible_poll import names_of
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
-from sinks.wire.broker_reports import ReportEnvelope
 from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
+from sinks.wire.raw_broker_reports import ReportEnvelope
 from strategies.errors import CallFailed, NotFound
 
 #: Longest time between two steps of a loop that works: this, and this number of pass intervals.

@@ -6,6 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sinks.metrics.exposition import MOST_CLUSTERS, BoundedLabel, Liveness, register
 
+#: Longest time between two snapshots of a live page, s.
+STILL_S = 60.0
 _METRICS = (
     (
         Counter,

@@ -17,7 +17,7 @@ from sinks.topics.open_topics import Reader, TopicRecord, open_reader
 from sinks.topics.server_outages import RetryBackoff
 from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicAccess, TopicUri
-from sinks.wire.broker_reports import SourceSettings
+from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_origin import Position, WireLimits
 from strategies.errors import SinkError
 

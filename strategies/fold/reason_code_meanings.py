@@ -11,7 +11,14 @@ from strategies.fold import rule_errors
 from strategies.placement import contract, destination_answers, destinations
 from strategies.placement.registry import PLACERS
 from strategies.reason_codes import Meanings
-from strategies.round import clearance, compared_resources, drain_step, round, screening, yielding
+from strategies.round import (
+    clearance,
+    compared_resources,
+    drain_step,
+    participating_brokers,
+    round,
+    yielding,
+)
 from strategies.shedding import candidates, reason_texts, relief
 from strategies.shedding.contract import SheddingStrategy
 from strategies.splitting import when_extensible, when_modular
@@ -21,7 +28,7 @@ RULES = (
     *(budget, quota),
     *(anti_affinity, broker_filters, isolation, filter_order_and_settings),
     *(rule_errors, destination_answers, contract, destinations),
-    *(clearance, drain_step, compared_resources, round, screening, yielding),
+    *(clearance, drain_step, compared_resources, round, participating_brokers, yielding),
     *(candidates, reason_texts, relief, when_extensible, when_modular),
 )
 

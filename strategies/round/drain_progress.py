@@ -20,8 +20,8 @@ from strategies.cluster.intent_state import (
 from strategies.ordered_sum import ordered_sum
 from strategies.reason_codes import NOTHING, Meaning, Meanings, Refusal
 from strategies.round.drain_step import WAITS, DrainStep, Evacuation
+from strategies.round.participating_brokers import Screening
 from strategies.round.round_input import RoundInput, Rules
-from strategies.round.screening import Screening
 
 #: Number of rounds in an estimate of the time left, and its minimum number of steps between them.
 _ROUNDS, _FEWEST = 10, 2

@@ -24,8 +24,8 @@ from strategies.ordered_sum import ordered_sum
 from strategies.placement.destination_answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
 from strategies.reason_codes import Meaning, Refusal
+from strategies.round.participating_brokers import Screening, moves_on_the_way, view_of
 from strategies.round.round_input import RoundInput, Rules
-from strategies.round.screening import Screening, moves_on_the_way, view_of
 from strategies.settings import DrainSettings
 
 #: Code of bundles that wait until others have arrived, or for a later round.

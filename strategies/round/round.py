@@ -35,9 +35,9 @@ from strategies.round.commands_and_record import (
 from strategies.round.compared_resources import adapt_memory, waiting_skip
 from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
+from strategies.round.participating_brokers import Screening, moves_on_the_way, screen, view_of
 from strategies.round.round_input import RoundInput, RoundResult, Rules
 from strategies.round.round_state_and_advice import RoundFacts, state_of
-from strategies.round.screening import Screening, moves_on_the_way, screen, view_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace

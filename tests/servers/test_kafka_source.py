@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.wire.broker_reports import SourceSettings
+from sinks.wire.raw_broker_reports import SourceSettings
 from tests.replayed import replayed
 from tests.servers.job_stories import drain, job_on
 from tests.servers.test_kafka_job import topics

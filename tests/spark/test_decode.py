@@ -15,8 +15,8 @@ from pyspark.sql import Row
 
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.output_rows import OutputRow
+from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_decoding import decode, decode_rejected
 from sinks.wire.record_origin import (
     LARGE_BYTES,

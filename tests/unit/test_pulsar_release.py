@@ -16,7 +16,7 @@ from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.recorder import converted
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import Connections
-from sinks.wire.broker_reports import brokers_in
+from sinks.wire.raw_broker_reports import brokers_in
 from sinks.wire.record_origin import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings

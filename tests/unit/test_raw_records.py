@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sinks.wire.broker_reports import (
+from sinks.wire.raw_broker_reports import (
     RawKind,
     RecordMetadata,
     SourceSettings,

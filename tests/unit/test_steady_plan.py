@@ -9,7 +9,7 @@ from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.cheapest_plan import best_plan
 from strategies.shedding.steady.greedy_move_search import searched
-from strategies.shedding.steady.load_cost import (
+from strategies.shedding.steady.learned_load_cost import (
     HIGHEST_BASE,
     LASTING,
     NOISE,

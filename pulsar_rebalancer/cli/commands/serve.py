@@ -6,10 +6,7 @@ from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping
-from sinks.metrics.page_metrics import PageMetrics
-
-#: Longest time between two snapshots, s.
-_STILL_S = 60.0
+from sinks.metrics.page_metrics import STILL_S, PageMetrics
 
 
 def serve(
@@ -37,7 +34,7 @@ def _serve(settings: Settings, stop: Stop, log: Log) -> None:
 
     ready_after = "reading the topics"
     with measured(
-        settings, log, stop, PageMetrics, still_s=_STILL_S, ready_after=ready_after
+        settings, log, stop, PageMetrics, still_s=STILL_S, ready_after=ready_after
     ) as metrics:
         run_page(
             settings,

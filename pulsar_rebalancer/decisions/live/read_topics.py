@@ -21,8 +21,8 @@ from pulsar_rebalancer.decisions.read_status import (
 from sinks.topics.open_topics import Reader, TopicRecord, open_reader
 from sinks.topics.skip_unreadable import check_read
 from sinks.topics.topic_settings import Connections, TopicUri
-from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.names_and_times import is_cluster
+from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.signing_keys import signing_key
 from strategies.errors import RebalancerError, WireError
 

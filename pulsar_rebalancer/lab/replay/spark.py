@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from sinks.graceful_stop import stopping
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.topics.topic_settings import Topics, file_topic
-from sinks.wire.broker_reports import SourceSettings
 from sinks.wire.output_rows import OutputRow, encode_rejected
+from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.record_origin import Origin, Position, WireLimits, cluster_of
 from sinks.wire.signing_keys import SigningSettings

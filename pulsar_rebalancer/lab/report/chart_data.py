@@ -14,8 +14,8 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     proves_bound,
     sentences,
 )
-from pulsar_rebalancer.lab.report.key_figures import Summary, count, share
 from pulsar_rebalancer.lab.report.thinning import bin_edges, counts, extremes, peaks
+from pulsar_rebalancer.lab.report.timeline_summary import Summary, count, share
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
 from strategies.bundles import Floats, Ints
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pulsar_rebalancer.lab.report.chart_data import comparison, run_figures
-from pulsar_rebalancer.lab.report.key_figures import Summary
+from pulsar_rebalancer.lab.report.timeline_summary import Summary
 from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict, judge_runs
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from sinks.durable_files import naming

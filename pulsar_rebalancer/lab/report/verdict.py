@@ -6,7 +6,7 @@ from math import inf, isnan
 from typing import Literal
 
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import data_rate, figure, number
-from pulsar_rebalancer.lab.report.key_figures import Summary, duration, points, share
+from pulsar_rebalancer.lab.report.timeline_summary import Summary, duration, points, share
 
 #: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the
 #: choice to the reader; `unsure`: too little data for a verdict.

@@ -9,8 +9,8 @@ from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import number
 from pulsar_rebalancer.lab.backtest.run import run_all
 from pulsar_rebalancer.lab.recorded_release import columnar
-from pulsar_rebalancer.lab.report.key_figures import duration, points
 from pulsar_rebalancer.lab.report.page import render, write_page
+from pulsar_rebalancer.lab.report.timeline_summary import duration, points
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 from pulsar_rebalancer.lab.simulation.metrics.figures import finite
 from pulsar_rebalancer.lab.tune.search import Cost, SearchResult, Trial, drawn, search

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
-from pulsar_rebalancer.lab.report.key_figures import Summary
+from pulsar_rebalancer.lab.report.timeline_summary import Summary
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.ordered_sum import ordered_sum

@@ -10,8 +10,8 @@ from typing import Any
 from pulsar_rebalancer.decisions.explain.explanation_lines import formatted
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import figure, number
 from pulsar_rebalancer.lab.report.chart_data import moved_traffic
-from pulsar_rebalancer.lab.report.key_figures import Summary, count, duration
 from pulsar_rebalancer.lab.report.page import PageTable, render
+from pulsar_rebalancer.lab.report.timeline_summary import Summary, count, duration
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan

@@ -22,7 +22,7 @@ from strategies.bundles import (
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
-from strategies.shedding.steady.load_cost import LEAST_TRAFFIC, LoadCost, drawn
+from strategies.shedding.steady.learned_load_cost import LEAST_TRAFFIC, LoadCost, drawn
 from strategies.shedding.steady.memory_format import LARGEST, LoadSample
 
 #: Only brokers with different traffic show what bytes and what messages cost. Plans are good on

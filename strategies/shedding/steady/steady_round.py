@@ -34,7 +34,7 @@ from strategies.shedding.steady.last_plan import (
     without_swaps,
 )
 from strategies.shedding.steady.lasting_gaps import LoadGap, followed, widest_gap
-from strategies.shedding.steady.load_cost import LoadCost, learned
+from strategies.shedding.steady.learned_load_cost import LoadCost, learned
 from strategies.shedding.steady.load_samples import load_of, recorded
 from strategies.shedding.steady.memory_format import Episode, LoadHistory, RecentMove, moves_of
 from strategies.shedding.steady.obstacles_to_balance import cluster_full, why_not_even

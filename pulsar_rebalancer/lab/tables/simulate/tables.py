@@ -6,7 +6,7 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.report.key_figures import FORESIGHT
+from pulsar_rebalancer.lab.report.timeline_summary import FORESIGHT
 from pulsar_rebalancer.lab.requested_runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.metrics.figures import known
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
