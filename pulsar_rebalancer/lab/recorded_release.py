@@ -1,6 +1,5 @@
 """What the first records of a recording say of its brokers: the Pulsar release whose rules apply
-with `pulsar.version = "auto"`, that of the oldest broker, and their load manager; and the settings
-in that release.
+with `pulsar.version = "auto"`, that of the oldest broker, and their load manager.
 """
 
 import tempfile
@@ -10,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.columnar import ENDING, KINDS
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
@@ -19,12 +16,7 @@ from sinks.recordings.recorder import converted
 from sinks.wire.raw_broker_reports import brokers_in
 from sinks.wire.record_origin import WireLimits
 from strategies.errors import SinkError
-from strategies.java.pulsar_versions_and_defaults import (
-    PULSAR_VERSION,
-    RELEASES,
-    ClusterRelease,
-    release_of,
-)
+from strategies.java.pulsar_versions_and_defaults import ClusterRelease, release_of
 
 #: Number and bytes of the first records that are read: every broker reports within minutes.
 _MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
@@ -113,18 +105,3 @@ def columnar(recording: Path, limits: WireLimits, say: Callable[[str], None]) ->
             "is read many times faster"
         )
         yield target
-
-
-def in_recorded_release(settings: Settings, recording: Path | str | Iterable[bytes]) -> Settings:
-    """The settings with the Pulsar release that a recording names, or telemetry records, if they
-    leave it open. Reports on standard error what differs from the usual. Raises SinkError.
-    """
-    if not settings.release_is_open:
-        return settings
-    found = (
-        recorded_release(recording) if isinstance(recording, Path | str) else release_in(recording)
-    )
-    if found.release != RELEASES[0]:
-        console.progress(f"{PULSAR_VERSION}: {found.release} (auto, by the records: {found.why})")
-    console.warn([f"{PULSAR_VERSION}: {remark}" for remark in found.remarks])
-    return settings.in_release(found.release)

@@ -13,7 +13,6 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes
 from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.decisions.explain.measured_move_costs import HEADS, move_costs
-from pulsar_rebalancer.lab.recorded_release import in_recorded_release
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import (
     ClusterSummary,
@@ -23,6 +22,7 @@ from pulsar_rebalancer.lab.replay.decisions import (
 )
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.strategy_goal import goal_of
+from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.json_lines import check_use
 from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_records
