@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
+from pulsar_rebalancer.decisions.decisive_outcome import decisive
 from sinks.recordings.recorder import of_recording, topic_records
 from sinks.topics.files.segments import segments
 from sinks.topics.open_topics import TopicRecord
@@ -32,9 +33,6 @@ Kind = Literal["telemetry", "commands", "rounds", "rejected", "outcomes", "appro
 Source = TopicUri | Path
 #: Cluster, epoch and number of a round.
 RoundKey = tuple[str, int, int]
-#: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all
-#: others; a dry run comes last.
-_PRECEDENCE = {"applied": 3, "already-done": 2, "dry-run": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +168,6 @@ class DecisionLog:
 
 def _round_key(record: Round | Command) -> RoundKey:
     return record.cluster, record.epoch, record.round
-
-
-def decisive(given: Sequence[Outcome]) -> Outcome | None:
-    """The decisive outcome of a command: the one that applied it, otherwise the newest without dry
-    runs, otherwise any.
-    """
-    return max(reversed(given), key=lambda one: _PRECEDENCE.get(one.status, 1), default=None)
 
 
 def state_since(newest_first: Iterable[Round]) -> tuple[int | None, int]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from sinks.pulsar_api.admin import PulsarAdmin
@@ -14,9 +14,11 @@ from sinks.pulsar_api.admin_errors import Call
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp
 from sinks.topics.kafka.errors import kafka_errors
-from sinks.topics.kafka.settings import KafkaAccess
-from sinks.topics.topic_settings import TopicUri
+from sinks.topics.kafka.settings import KafkaAccess, kafka_access
+from sinks.topics.topic_settings import Connections, TopicUri
 from strategies.errors import AdminError, NotFound, Refused, SinkError
+
+Made = Literal["created", "updated", "left"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,21 @@ def missing_topics(topics: Collection[TopicUri], access: KafkaAccess) -> list[To
                 if not found["partitions"]
             ]
     return missing
+
+
+def create_or_keep(
+    topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool
+) -> Made:
+    """Creates a topic that is missing. An existing one stays as it is; with `update`, one on Pulsar
+    gets the plan's retention. Raises AdminError, SinkError, PublishTimeout.
+    """
+    if topic.scheme == "kafka":
+        return "created" if create_topic(topic, plan, kafka_access(connections.kafka)) else "left"
+    if create_pulsar_topic(topic, plan, connections.pulsar):
+        return "created"
+    if update:
+        keep_pulsar_topic(topic, plan, connections.pulsar)
+    return "updated" if update else "left"
 
 
 def create_topic(topic: TopicUri, plan: TopicPlan, access: KafkaAccess) -> bool:

@@ -1,21 +1,18 @@
 """`rebalancer topics`: creates the topics of the settings on Kafka and Pulsar."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from sinks.topics.kafka.settings import kafka_access
-from sinks.topics.topic_admin import TopicPlan, create_pulsar_topic, create_topic, keep_pulsar_topic
-from sinks.topics.topic_settings import Connections, TopicUri
+from sinks.topics.topic_admin import Made, TopicPlan, create_or_keep
 from strategies.errors import SettingsError
 
 app = typer.Typer(
     no_args_is_help=True, help="Create the topics of the settings on Kafka and Pulsar."
 )
 
-Made = Literal["created", "updated", "left"]
 _SENTENCES: Mapping[Made, str] = {
     "created": "created",
     "updated": "already exists; its retention and inactive topic policies are set",
@@ -85,7 +82,7 @@ def create(
         )
     plan = TopicPlan(partitions, replication, retention_hours * 3_600_000)
     done = {
-        name: _made(topic, plan.for_topic(name), connections, update)
+        name: create_or_keep(topic, plan.for_topic(name), connections, update)
         for name, topic in served.items()
     }
     rows = [
@@ -99,13 +96,3 @@ def create(
     ]
     lines = (f"{served[name]}: {_SENTENCES[one]}" for name, one in done.items())
     console.answer("topics", {"topics": rows}, *lines, as_json=as_json)
-
-
-def _made(topic: TopicUri, plan: TopicPlan, connections: Connections, update: bool) -> Made:
-    if topic.scheme == "kafka":
-        return "created" if create_topic(topic, plan, kafka_access(connections.kafka)) else "left"
-    if create_pulsar_topic(topic, plan, connections.pulsar):
-        return "created"
-    if update:
-        keep_pulsar_topic(topic, plan, connections.pulsar)
-    return "updated" if update else "left"

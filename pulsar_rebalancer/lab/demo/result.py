@@ -1,9 +1,10 @@
 """The result of a demo run: one sentence for the terminal, one JSON object for programs, the exit
-code, and the report.
+code, the report, and the commands to try next.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pulsar_rebalancer.cli import exit_codes
@@ -22,6 +23,7 @@ from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
 from pulsar_rebalancer.lab.strategy_goal import Goal
 from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.topics.files.segments import segment_path
 from strategies.fold.engine import placement_of
 from strategies.round.commands_and_record import proof_of
 
@@ -122,6 +124,30 @@ def files(plan: DemoPlan) -> dict[str, str]:
         if plan.engine == "plain"
         else named | {"checkpoint": f"{plan.checkpoint.name}/", "log": plan.log.name}
     )
+
+
+def next_commands(result: Result, here: Path) -> list[str]:
+    """Commands that analyse this run, without the program's name."""
+    plan = result.plan
+    config = f"--config {_seen_from(here, plan.settings_file)}"
+    commands = [one.id for step in result.steps for one in step.commands]
+    where = config if plan.kafka else f"--from {_seen_from(here, plan.folder)}"
+    explain = [f"explain {commands[0]} {where}"] if commands else []
+    telemetry = (
+        f"--from-topic {plan.topic_uri('telemetry')}"
+        if plan.kafka
+        else _seen_from(here, segment_path(plan.topic("telemetry"), 0))
+    )
+    return [
+        *explain,
+        f"replay {telemetry} {config}",
+        *([f"state {config}"] if plan.engine == "spark" else []),
+    ]
+
+
+def _seen_from(here: Path, path: Path) -> str:
+    """The path quoted for a shell, relative if it is inside `here`."""
+    return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _round(step: Step, goal: Goal) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from shlex import quote
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -17,12 +16,11 @@ from rich.text import Text
 
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import advice_text, sentences
 from pulsar_rebalancer.lab.demo.plan import BROKERS, BUNDLES, DemoPlan
-from pulsar_rebalancer.lab.demo.result import Result, files
+from pulsar_rebalancer.lab.demo.result import Result, files, next_commands
 from pulsar_rebalancer.lab.report.chart_data import setting_text
 from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from pulsar_rebalancer.lab.strategy_goal import Goal
-from sinks.topics.files.segments import segment_path
 from strategies.cluster.model import Round
 from strategies.figures.counts_and_ages import counted
 from strategies.round.commands_and_record import proof_of
@@ -121,30 +119,6 @@ def closing(result: Result, program: str, here: Path) -> list[str]:
     lines += ["Try next:"]
     lines += [f"  {program} {command}" for command in next_commands(result, here)]
     return lines
-
-
-def next_commands(result: Result, here: Path) -> list[str]:
-    """Commands that analyse this run, without the program's name."""
-    plan = result.plan
-    config = f"--config {_seen_from(here, plan.settings_file)}"
-    commands = [one.id for step in result.steps for one in step.commands]
-    where = config if plan.kafka else f"--from {_seen_from(here, plan.folder)}"
-    explain = [f"explain {commands[0]} {where}"] if commands else []
-    telemetry = (
-        f"--from-topic {plan.topic_uri('telemetry')}"
-        if plan.kafka
-        else _seen_from(here, segment_path(plan.topic("telemetry"), 0))
-    )
-    return [
-        *explain,
-        f"replay {telemetry} {config}",
-        *([f"state {config}"] if plan.engine == "spark" else []),
-    ]
-
-
-def _seen_from(here: Path, path: Path) -> str:
-    """The path quoted for a shell, relative if it is inside `here`."""
-    return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _moves_of(source: str, step: Step) -> str:
