@@ -37,7 +37,7 @@ from benchmarks.processes import cpu_seconds
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, Offset
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 
 if TYPE_CHECKING:
     from strategies.fold.engine import EngineSettings

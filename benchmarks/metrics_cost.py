@@ -27,7 +27,7 @@ from benchmarks.plain import SETTINGS
 from sinks.metrics.exposition import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.topic_settings import Connections, file_topic, file_topic_uri
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import Engine
 from streaming.decode_rows import reading

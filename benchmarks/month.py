@@ -34,7 +34,7 @@ from benchmarks.options import number, options
 from benchmarks.processes import proportional_bytes
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from tests.topic_uris import topic_of
 from tools.processes.real_job import MARK, PROJECT, kill_marked, marked
 

@@ -15,8 +15,7 @@ from time import perf_counter, thread_time
 from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
 from sinks.wire.output_rows import event_row
-from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import Position, pack_origin
+from sinks.wire.record_decoding import Position, decode, pack_origin
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Command, TelemetryRecord
 from strategies.fold.engine import Engine, EngineSettings

@@ -13,7 +13,7 @@ from sinks.graceful_stop import wall_clock_ms
 from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections
 from sinks.wire.raw_broker_reports import brokers_in
-from sinks.wire.record_origin import cluster_of
+from sinks.wire.record_decoding import cluster_of
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, PulsarRelease, release_of
 from streaming.checkpoint.remembered_settings import PARTITIONS, Guard
 from streaming.settings import JobSettings

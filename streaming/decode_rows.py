@@ -22,13 +22,13 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from sinks.wire.output_rows import OutputRow, rejected_row
 from sinks.wire.raw_broker_reports import RecordMetadata, SourceSettings, enveloped
-from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import (
+from sinks.wire.record_decoding import (
     LARGE_BYTES,
     Peeked,
     Position,
     WireLimits,
     cluster_of,
+    decode,
     pack_origin,
     peek,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sinks.topics.files.segments import Offset, read_line
 from sinks.topics.topic_settings import parse_topic
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 
 #: Bytes that stay in memory; a file begins with more.
 _IN_MEMORY = 64 * 2**20

@@ -5,7 +5,7 @@ records.
 from collections.abc import Iterable, Mapping, Sequence
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from strategies.fold.engine import EngineSettings
 from streaming.outputs.batch_facts import KINDS
 

@@ -19,8 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.record_decoding import decode_rejected
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position, decode_rejected
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import TOPICS, Control, command
 from tests.hostile_records import (

@@ -5,13 +5,13 @@ Spark produces the same bytes.
 from collections import defaultdict
 
 from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, rejected_row
-from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import (
+from sinks.wire.record_decoding import (
     DEFAULT_LIMITS,
     Position,
     WireLimits,
     clip,
     cluster_of,
+    decode,
     pack_origin,
     peek,
 )

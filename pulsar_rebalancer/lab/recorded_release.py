@@ -14,7 +14,7 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.raw_broker_reports import brokers_in
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 from strategies.errors import SinkError
 from strategies.java.pulsar_versions_and_defaults import ClusterRelease, release_of
 

@@ -16,8 +16,7 @@ from sinks.executor.settings import ExecutorConfig
 from sinks.topics.open_topics import Consumer, TopicRecord
 from sinks.topics.skip_unreadable import check_complete
 from sinks.wire.operator_records import command_digest, encode_approval_outcome
-from sinks.wire.record_decoding import decode_approval, decode_approval_outcome
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position, decode_approval, decode_approval_outcome
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature

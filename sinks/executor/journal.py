@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from sinks.durable_files import make_folder
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
 

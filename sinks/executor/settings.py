@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits
+from sinks.wire.record_decoding import DEFAULT_LIMITS, WireLimits
 from sinks.wire.signing_keys import SigningKey
 from strategies.errors import SettingsError
 from strategies.executor.admission import AdmissionRules

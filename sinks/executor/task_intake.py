@@ -22,9 +22,8 @@ from sinks.topics.open_topics import Consumer, Publisher, TopicRecord
 from sinks.topics.skip_unreadable import check_complete
 from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.output_rows import encode_rejected
-from sinks.wire.record_decoding import read_command
+from sinks.wire.record_decoding import Origin, cluster_of, read_command
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, to_command
-from sinks.wire.record_origin import Origin, cluster_of
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from sinks.recordings.json_lines import RecordingFile
-from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits
+from sinks.wire.record_decoding import DEFAULT_LIMITS, WireLimits, decode
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
 from strategies.cluster.packed_records import figures_to_list
 from strategies.errors import SettingsError, WireError

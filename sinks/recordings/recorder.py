@@ -18,7 +18,7 @@ from sinks.topics.server_outages import RetryBackoff
 from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicAccess, TopicUri
 from sinks.wire.raw_broker_reports import SourceSettings
-from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.record_decoding import Position, WireLimits
 from strategies.errors import SinkError
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ENDING)

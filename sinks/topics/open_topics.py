@@ -20,7 +20,7 @@ from sinks.topics.pulsar.partition import QUEUE, PulsarLink
 from sinks.topics.pulsar.topic import PulsarPublisher, PulsarReader, PulsarTopicConsumer
 from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.raw_broker_reports import SourceSettings, check_source
-from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits
+from sinks.wire.record_decoding import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
 __all__ = [

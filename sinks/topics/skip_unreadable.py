@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import id_at, is_shared
-from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.record_decoding import Position, WireLimits
 from strategies.errors import WireError
 
 T = TypeVar("T")

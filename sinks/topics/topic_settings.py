@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.raw_broker_reports import SourceSettings
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 from sinks.wire.signing_keys import SigningSettings
 from strategies.cluster.budget import HOUR_MS
 from strategies.errors import SettingsError

@@ -8,8 +8,14 @@ from typing import Literal
 import msgspec
 
 from sinks.wire.contracts.job_output import RejectedRecord
+from sinks.wire.record_decoding import (
+    LARGEST_ORIGINAL,
+    Origin,
+    Position,
+    pack_origin,
+    unpack_origin,
+)
 from sinks.wire.record_encoding import encode_command
-from sinks.wire.record_origin import LARGEST_ORIGINAL, Origin, Position, pack_origin, unpack_origin
 from sinks.wire.round_size_limit import encode_fitting
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, Event, Round

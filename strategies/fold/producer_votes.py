@@ -37,12 +37,10 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.fold.time_jumps_and_forgetting import (
-    accept_set_back,
     begin_again_if_away,
     forget_everything_timed,
     forget_report_times,
-    newest_ms,
-    went_back,
+    set_later_times_to_now,
 )
 from strategies.settings import RoundSettings
 
@@ -63,8 +61,8 @@ def check_time(
     state = store.get_cluster()
     clock = state.clock
     assert clock is not None
-    if isinstance(record, Sweep) and went_back(record, state, store, settings):
-        return record, accept_set_back(record, state, clock.now_ms, store)
+    if isinstance(record, Sweep) and _went_back(record, state, store, settings):
+        return record, _accept_set_back(record, state, clock.now_ms, store)
     state, verdict = _judge_time(record, state, clock, store, settings)
     store.put_cluster(state)
     if verdict == "moved-back":
@@ -179,7 +177,7 @@ def count_stray(
         return state
     is_used = used or (before is not None and before.used and (before.lead_ms > 0) == (lead > 0))
     has_vote = (
-        before is not None or newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
+        before is not None or _newest_ms(broker) >= state.round_at_ms - settings.stale_after_ms
     )
     voters = state.voters + (0 if has_vote or name in (COLLECTOR, EXECUTOR) else 1)
     strays = {
@@ -273,7 +271,7 @@ def _drop_stray(record: TelemetryRecord, state: ClusterState, store: StateStore)
     if stray is None:
         return state
     broker = store.get_broker(name)
-    if broker is not None and stray.used and stray.lead_ms > 0 and newest_ms(broker) >= record.ts:
+    if broker is not None and stray.used and stray.lead_ms > 0 and _newest_ms(broker) >= record.ts:
         store.put_broker(forget_report_times(broker))
     return replace(
         state, strays={other: entry for other, entry in state.strays.items() if other != name}
@@ -310,6 +308,48 @@ def count_voters(
     return replace(state, strays=strays, voters=len(recent - {COLLECTOR, EXECUTOR}))
 
 
+def _went_back(
+    record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings
+) -> bool:
+    """True if a sweep proves that its collector's clock was set back: it is the next pass, its time
+    is earlier, and none of its brokers has a record after the pass before.
+    """
+    if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
+        return False
+    return all(_newest_ms(store.get_broker(name)) <= state.sweep_at_ms for name in record.brokers)
+
+
+def _accept_set_back(
+    record: Sweep, state: ClusterState, now_ms: int, store: StateStore
+) -> Rejection:
+    """Moves the time back with the clock of the only collector; the open round keeps its length.
+    Returns the rejection that reports it.
+    """
+    back_ms = now_ms - record.ts
+    store.put_cluster(
+        replace(
+            state,
+            clock=Clock(record.ts),
+            round_at_ms=state.round_at_ms - back_ms,
+            sweep_at_ms=record.ts,
+            sweep=record.sweep,
+            missing=dict(record.missing),
+        )
+    )
+    set_later_times_to_now(store)
+    text = (
+        f"pass {record.sweep} is stamped {record.ts}, {back_ms / 1000:.0f} s before the "
+        f"cluster's time, and pass {record.sweep - 1} was not: "
+        "the collector's clock went back; its time counts from here on"
+    )
+    return Rejection("clock-behind", text, record)
+
+
+def _newest_ms(broker: BrokerState | None) -> int:
+    """Returns the time of the last report of a broker; -1 without one."""
+    return -1 if broker is None else broker.newest_report_ms
+
+
 def clock_rejection(record: TelemetryRecord, now_ms: int, verdict: str) -> Rejection:
     """Returns the rejection of a record that is `verdict` (ahead, behind) of the cluster's time."""
     distance = abs(record.ts - now_ms) / 1000
@@ -331,7 +371,7 @@ def _is_news(
     if not isinstance(record, LoadReport):
         return False
     before = stray.ts if stray is not None and stray.lead_ms < 0 else -1
-    return record.ts > max(newest_ms(broker), before, state.gone.get(record.broker, -1))
+    return record.ts > max(_newest_ms(broker), before, state.gone.get(record.broker, -1))
 
 
 def _is_majority(

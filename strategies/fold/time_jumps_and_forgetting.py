@@ -1,8 +1,8 @@
 """Adjusts a cluster's state when its time jumps.
 
-When the time goes back, no time in the state may be later than it; a sweep shows whether the only
-collector's clock was set back. When a cluster comes back after more than
-`round.forget_cluster_after_days`, its measurements and memories are out of date, and are forgotten.
+When the time goes back, no time in the state may be later than it. When a cluster comes back after
+more than `round.forget_cluster_after_days`, its measurements and memories are out of date, and are
+forgotten.
 
 That duration is measured in the cluster's own time. Records after such a gap depend only on the
 state that `remains` returns. So a store may drop the rest during the gap, and all later output is
@@ -16,16 +16,13 @@ from typing import TypeVar
 from strategies.cluster.budget import merge_later_entries
 from strategies.cluster.cluster_state import (
     BrokerState,
-    Clock,
     ClusterState,
     InFlight,
     Order,
     StateStore,
     read_note,
-    tolerance_of,
 )
 from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, move_intents_back
-from strategies.cluster.model import Rejection, Sweep
 from strategies.cluster.packed_records import compress_record
 from strategies.cluster.rival_state import move_rivals_back
 from strategies.cluster.strategy_memory import NO_EPISODE
@@ -61,43 +58,6 @@ def forget_everything_timed(store: StateStore) -> None:
             bulkhead=state.bulkhead,
         )
     )
-
-
-def went_back(
-    record: Sweep, state: ClusterState, store: StateStore, settings: RoundSettings
-) -> bool:
-    """True if a sweep proves that its collector's clock was set back: it is the next pass, its time
-    is earlier, and none of its brokers has a record after the pass before.
-    """
-    if record.sweep != state.sweep + 1 or record.ts >= state.sweep_at_ms - tolerance_of(settings):
-        return False
-    return all(newest_ms(store.get_broker(name)) <= state.sweep_at_ms for name in record.brokers)
-
-
-def accept_set_back(
-    record: Sweep, state: ClusterState, now_ms: int, store: StateStore
-) -> Rejection:
-    """Moves the time back with the clock of the only collector; the open round keeps its length.
-    Returns the rejection that reports it.
-    """
-    back_ms = now_ms - record.ts
-    store.put_cluster(
-        replace(
-            state,
-            clock=Clock(record.ts),
-            round_at_ms=state.round_at_ms - back_ms,
-            sweep_at_ms=record.ts,
-            sweep=record.sweep,
-            missing=dict(record.missing),
-        )
-    )
-    set_later_times_to_now(store)
-    text = (
-        f"pass {record.sweep} is stamped {record.ts}, {back_ms / 1000:.0f} s before the "
-        f"cluster's time, and pass {record.sweep - 1} was not: "
-        "the collector's clock went back; its time counts from here on"
-    )
-    return Rejection("clock-behind", text, record)
 
 
 def set_later_times_to_now(store: StateStore) -> None:
@@ -191,11 +151,6 @@ def _command_at(command: _Command, now_ms: int) -> _Command:
         issued_at_ms=min(command.issued_at_ms, now_ms),
         expires_at_ms=min(command.expires_at_ms, latest),
     )
-
-
-def newest_ms(broker: BrokerState | None) -> int:
-    """Returns the time of the last report of a broker; -1 without one."""
-    return -1 if broker is None else broker.newest_report_ms
 
 
 def forget_after_ms(settings: RoundSettings) -> int:

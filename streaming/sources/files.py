@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from sinks.durable_files import Fsync
 from sinks.topics.files.consumer import ReadFlush
 from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
-from sinks.wire.record_origin import LARGE_BYTES, PEEKED_BYTES, WireLimits, peek
+from sinks.wire.record_decoding import LARGE_BYTES, PEEKED_BYTES, WireLimits, peek
 from streaming.large_records import record_again
 from streaming.sources.file_places import count_lines, offset_since
 from streaming.sources.records import RECORDS, WORTH_A_TASK, TopicSource, record_batch

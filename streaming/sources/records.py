@@ -11,7 +11,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.topic_settings import TopicUri
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 
 #: Columns of all telemetry sources. `value` is only the beginning of a record if `size` is larger.
 RECORDS = StructType(

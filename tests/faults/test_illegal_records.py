@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.record_decoding import decode_rejected
-from sinks.wire.record_origin import DEFAULT_LIMITS, Position
+from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, decode_rejected
 from strategies.fold.engine import EngineSettings
 from tests.illegal_records import CODES, illegal_lines, oversized
 from tests.telemetry_lines import dumps

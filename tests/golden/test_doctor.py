@@ -34,7 +34,7 @@ from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.topic_settings import Connections
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.fold.engine import EngineSettings
 from strategies.settings import LimitSettings, RoundSettings

@@ -13,9 +13,8 @@ from pulsar_rebalancer.decisions.read_status import Pause, read_status
 from pulsar_rebalancer.decisions.status_screen import status_lines
 from sinks.topics.topic_settings import Connections
 from sinks.wire.output_rows import encode_rejected
-from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_decoding import Origin, Position, decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome, encode_round
-from sinks.wire.record_origin import Origin, Position
 from strategies.cluster.round_figures import Certificate
 from strategies.errors import WireError
 from strategies.settings import RoundSettings

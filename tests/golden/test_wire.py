@@ -7,14 +7,13 @@ from pathlib import Path
 
 from sinks.wire.operator_records import encode_approval, encode_approval_outcome, encode_intent
 from sinks.wire.output_rows import encode_rejected
-from sinks.wire.record_decoding import decode
+from sinks.wire.record_decoding import Origin, Position, decode, peek
 from sinks.wire.record_encoding import (
     encode_command,
     encode_outcome,
     encode_outcome_telemetry,
     encode_round,
 )
-from sinks.wire.record_origin import Origin, Position, peek
 from strategies.cluster.model import BundleStats, Figures
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import WireError

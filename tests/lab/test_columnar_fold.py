@@ -21,8 +21,7 @@ from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
 from sinks.recordings.recorder import converted
 from sinks.wire.output_rows import OutputRow, event_row
-from sinks.wire.record_decoding import decode_round
-from sinks.wire.record_origin import DEFAULT_LIMITS, Position
+from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, decode_round
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of

@@ -14,8 +14,7 @@ from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.report_updates import writes_again
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
-from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import Position, WireLimits, pack_origin
+from sinks.wire.record_decoding import Position, WireLimits, decode, pack_origin
 from strategies.cluster.model import (
     Figures,
     LoadReport,

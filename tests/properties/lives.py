@@ -9,7 +9,7 @@ from typing import get_args
 
 import numpy as np
 
-from sinks.wire.record_origin import Position, pack_origin
+from sinks.wire.record_decoding import Position, pack_origin
 from strategies.cluster import model
 from strategies.cluster.cluster_state import InMemoryStore, StateStore
 from strategies.cluster.intent_contract import Intent, IntentAction

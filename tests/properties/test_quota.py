@@ -13,7 +13,7 @@ from pyspark.sql import Row
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.record_decoding import Position, WireLimits
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit
 from strategies.fold.engine import Engine, EngineSettings

@@ -30,8 +30,7 @@ from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.merge_sources import load as settings_of
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.record_decoding import decode_command
-from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.record_decoding import Position, WireLimits, decode_command
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import (

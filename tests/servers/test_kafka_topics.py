@@ -17,7 +17,7 @@ from sinks.topics.kafka.settings import KafkaSettings, Mechanism, kafka_access
 from sinks.topics.kafka.topic import KafkaTopicConsumer
 from sinks.topics.open_topics import open_consumer, open_publisher
 from sinks.topics.topic_settings import TopicAccess
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 from strategies.errors import PublishTimeout, SinkError
 from tests.servers.polling import poll_records, read_all
 from tests.spark.workshop import uneven

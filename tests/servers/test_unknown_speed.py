@@ -16,8 +16,7 @@ from sinks.collector.collector import encode_report, encode_sweep
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.connection_settings import PulsarSettings
-from sinks.wire.record_decoding import decode, decode_round
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position, decode, decode_round
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings

@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.wire.output_rows import OutputRow, event_row
-from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import Position, pack_origin
+from sinks.wire.record_decoding import Position, decode, pack_origin
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings

@@ -17,13 +17,14 @@ from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.raw_broker_reports import SourceSettings
-from sinks.wire.record_decoding import decode, decode_rejected
-from sinks.wire.record_origin import (
+from sinks.wire.record_decoding import (
     LARGE_BYTES,
     LARGEST_ORIGINAL,
     Peeked,
     Position,
     WireLimits,
+    decode,
+    decode_rejected,
     unpack_origin,
 )
 from sinks.wire.signing_keys import SigningKey, SigningSettings

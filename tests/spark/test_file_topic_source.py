@@ -14,7 +14,7 @@ import pytest
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic
-from sinks.wire.record_origin import PEEKED_BYTES, Position, WireLimits, peek
+from sinks.wire.record_decoding import PEEKED_BYTES, Position, WireLimits, peek
 from strategies.errors import SinkError
 from streaming.large_records import record_again
 from streaming.sources.files import FileSource, FileTopicSource, FileTopicStream

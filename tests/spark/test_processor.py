@@ -18,9 +18,8 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_decoding import Position, WireLimits, decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome_telemetry
-from sinks.wire.record_origin import Position, WireLimits
 from sinks.wire.signing_keys import SigningSettings, signing_key
 from strategies.cluster.model import Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings

@@ -12,7 +12,7 @@ import pytest
 
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import MessageId, PulsarLink, Read
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner, ReadPlan, kept_begin
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from sinks.metrics.settings import MetricsSettings
 from sinks.topics.files.topic import FileTopicReader
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 from sinks.wire.signing_keys import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state

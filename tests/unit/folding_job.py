@@ -10,9 +10,8 @@ from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.output_rows import OutputRow, rejected_row
-from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_decoding import decode_command, decode_round, pack_origin
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, encode_round
-from sinks.wire.record_origin import pack_origin
 from sinks.wire.signing_keys import SigningKey, check_intent_signature
 from strategies.cluster.model import Command, Round
 from strategies.errors import WireError

@@ -12,7 +12,7 @@ from sinks.recordings.recorder import StopCondition, record
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
 from sinks.topics.open_topics import Reader, open_reader
 from sinks.topics.topic_settings import file_topic_uri
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from strategies.errors import SinkError
 from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer

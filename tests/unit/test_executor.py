@@ -14,9 +14,8 @@ from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.pause_meter import WaveFigures
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
-from sinks.wire.record_decoding import decode
+from sinks.wire.record_decoding import Position, decode
 from sinks.wire.record_encoding import encode_command
-from sinks.wire.record_origin import Position
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, OutcomeReport
 from strategies.cluster.move_cost import NOT_MEASURED

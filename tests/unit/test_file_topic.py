@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sinks.topics.files.consumer import FileConsumer, ReadFlush
 from sinks.topics.files.segments import Offset, segment_path, split_lines
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
-from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.record_decoding import Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,8 @@ import pytest
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.partition import MessageId
 from sinks.topics.skip_unreadable import Skipped, place, readable
-from sinks.wire.record_decoding import decode_command
+from sinks.wire.record_decoding import Position, decode_command
 from sinks.wire.record_encoding import encode_command
-from sinks.wire.record_origin import Position
 from strategies.cluster.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep

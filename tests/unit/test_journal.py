@@ -14,7 +14,7 @@ import pytest
 from sinks.executor.approvals_and_held_commands import ApprovalJournal
 from sinks.executor.journal import Journal, Received, unfinished_commands
 from sinks.executor.move_journal import KEPT, MoveJournal
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
 from strategies.executor.approvals_and_pauses import ApprovedCommand

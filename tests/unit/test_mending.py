@@ -14,8 +14,7 @@ from pulsar_rebalancer.decisions.explain.explanation_lines import explain
 from pulsar_rebalancer.decisions.explain.subject import locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.record_decoding import decode, decode_round
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position, decode, decode_round
 from strategies.cluster.model import Figures, LoadReport, Policies, Resource, Round, Skip, Tombstone
 from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.errors import WireError

@@ -40,8 +40,8 @@ from sinks.notices.settings import NoticeSettings, notice_kinds, webhook
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
 from sinks.topics.open_topics import open_consumer
 from sinks.topics.topic_settings import file_topic
+from sinks.wire.record_decoding import Position
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
-from sinks.wire.record_origin import Position
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from tests.control_topic import command
 from tests.notice_builders import HOSTILE, MINUTE, T0, a_notice, a_round

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position
 from streaming.large_records import LargeRecords, spill_folder
 from streaming.outputs.batch_facts import KINDS
 from streaming.outputs.output_topics import publish

@@ -17,7 +17,7 @@ from sinks.recordings.recorder import converted
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import Connections
 from sinks.wire.raw_broker_reports import brokers_in
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease, read_version, release_of

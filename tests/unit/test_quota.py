@@ -7,8 +7,7 @@ import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.record_decoding import decode_rejected, decode_round
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position, decode_rejected, decode_round
 from strategies.cluster.model import Round
 from strategies.cluster.quota import EMPTY, Bulkhead, OverQuota, UnreadRecord, admit
 from strategies.fold.engine import EngineSettings

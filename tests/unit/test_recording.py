@@ -25,7 +25,7 @@ from sinks.recordings.columnar import schema
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import Recording, open_recording
 from sinks.wire.output_rows import rejected_row
-from sinks.wire.record_origin import Position, pack_origin
+from sinks.wire.record_decoding import Position, pack_origin
 from strategies.errors import SettingsError, SinkError, WireError
 
 PROJECT = Path(__file__).parents[2]

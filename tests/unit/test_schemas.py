@@ -14,9 +14,8 @@ from scripts.schemas import schemas
 from sinks.recordings.json_lines import open_recording
 from sinks.wire.operator_records import encode_approval, encode_approval_outcome
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.record_decoding import decode
+from sinks.wire.record_decoding import Position, decode
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
-from sinks.wire.record_origin import Position
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
 from tests.illegal_records import (

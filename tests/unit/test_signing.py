@@ -13,9 +13,8 @@ from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.output_rows import event_row
-from sinks.wire.record_decoding import decode, decode_command, decode_round
+from sinks.wire.record_decoding import DEFAULT_LIMITS, decode, decode_command, decode_round
 from sinks.wire.record_encoding import encode_command
-from sinks.wire.record_origin import DEFAULT_LIMITS
 from sinks.wire.signing_keys import (
     SigningKey,
     SigningSettings,

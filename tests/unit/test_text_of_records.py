@@ -25,6 +25,8 @@ from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
 from sinks.wire.output_rows import encode_rejected
 from sinks.wire.record_decoding import (
+    Origin,
+    Position,
     decode,
     decode_answer,
     decode_command,
@@ -32,7 +34,6 @@ from sinks.wire.record_decoding import (
     decode_round,
 )
 from sinks.wire.record_encoding import encode_outcome
-from sinks.wire.record_origin import Origin, Position
 from strategies.errors import PublishTimeout, RebalancerError, SettingsError, WireError
 from tests.control_topic import TOPICS, now_ms, outcome
 from tests.pulsar_fake.model import Cluster

@@ -8,9 +8,8 @@ import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_decoding import Position, decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome_telemetry, encode_round
-from sinks.wire.record_origin import Position
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
 from strategies.figures.estimate import reported_spread, reported_usage
 from tests.replayed import replayed

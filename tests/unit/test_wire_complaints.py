@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sinks.wire.operator_records import encode_approval
 from sinks.wire.record_decoding import (
+    cluster_of,
     decode,
     decode_answer,
     decode_approval,
@@ -20,7 +21,6 @@ from sinks.wire.record_decoding import (
     decode_rejected,
     decode_round,
 )
-from sinks.wire.record_origin import cluster_of
 from strategies.errors import WireError
 from tests.changed_records import changed
 from tests.illegal_records import CODES, UNDECODABLE, Maker, illegal_lines, oversized

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from sinks.wire.record_decoding import decode
-from sinks.wire.record_origin import (
+from sinks.wire.record_decoding import (
     Peeked,
     Position,
     WireLimits,
     clip,
     cluster_of,
+    decode,
     pack_origin,
     peek,
 )

@@ -20,6 +20,10 @@ from sinks.wire.operator_records import (
 )
 from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.record_decoding import (
+    DEFAULT_LIMITS,
+    LARGEST_ORIGINAL,
+    Origin,
+    Position,
     decode,
     decode_answer,
     decode_approval,
@@ -28,21 +32,15 @@ from sinks.wire.record_decoding import (
     decode_outcome,
     decode_rejected,
     decode_round,
+    origin_size,
+    pack_origin,
+    unpack_origin,
 )
 from sinks.wire.record_encoding import (
     encode_command,
     encode_outcome,
     encode_outcome_telemetry,
     encode_round,
-)
-from sinks.wire.record_origin import (
-    DEFAULT_LIMITS,
-    LARGEST_ORIGINAL,
-    Origin,
-    Position,
-    origin_size,
-    pack_origin,
-    unpack_origin,
 )
 from sinks.wire.signing_keys import SigningKey, SigningSettings, intents_key
 from strategies.cluster.intent_contract import Intent, IntentStatus

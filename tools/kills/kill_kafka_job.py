@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sinks.recordings.json_lines import open_recording
 from sinks.topics.topic_settings import parse_topic
-from sinks.wire.record_origin import cluster_of
+from sinks.wire.record_decoding import cluster_of
 from tests.replayed import replayed
 from tools.kills.compared_topics import Comparison, compare
 from tools.kills.kill_job import newest_batch, newest_commit

@@ -26,8 +26,7 @@ from sinks.metrics.exposition import Liveness, process_registry
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.operator_records import encode_intent
-from sinks.wire.record_decoding import decode_command, read_command
-from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.record_decoding import Position, WireLimits, decode_command, read_command
 from sinks.wire.signing_keys import SigningSettings
 from strategies.cluster.intent_contract import Intent, IntentAction
 from strategies.cluster.model import Outcome, OutcomeStatus, Sweep

@@ -17,7 +17,7 @@ from uuid import uuid4
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
-from sinks.wire.record_origin import WireLimits
+from sinks.wire.record_decoding import WireLimits
 from strategies.fold.engine import EngineSettings
 from tools.servers.quick_java import JAVA_OPTIONS, short_java
 

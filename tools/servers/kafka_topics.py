@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sinks.topics.topic_settings import TopicUri
-from sinks.wire.record_origin import cluster_of
+from sinks.wire.record_decoding import cluster_of
 from tests.topic_uris import topic_of
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from sinks.topics.topic_settings import TopicUri
-from sinks.wire.record_origin import cluster_of
+from sinks.wire.record_decoding import cluster_of
 from tests.topic_uris import topic_of
 from tools.servers.pulsar_cluster import PulsarCluster
 

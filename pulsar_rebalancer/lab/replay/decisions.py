@@ -17,9 +17,15 @@ from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.skip_unreadable import place
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.record_decoding import decode, decode_command, decode_rejected, decode_round
+from sinks.wire.record_decoding import (
+    Position,
+    WireLimits,
+    decode,
+    decode_command,
+    decode_rejected,
+    decode_round,
+)
 from sinks.wire.record_encoding import encode_outcome
-from sinks.wire.record_origin import Position, WireLimits
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeReport, Round
 from strategies.errors import SinkError, WireError
 from strategies.figures.counts_and_ages import counted, counted_with

@@ -17,8 +17,7 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicReco
 from sinks.topics.topic_settings import Topics, file_topic
 from sinks.wire.output_rows import OutputRow, encode_rejected
 from sinks.wire.raw_broker_reports import SourceSettings
-from sinks.wire.record_decoding import decode_rejected
-from sinks.wire.record_origin import Origin, Position, WireLimits, cluster_of
+from sinks.wire.record_decoding import Origin, Position, WireLimits, cluster_of, decode_rejected
 from sinks.wire.signing_keys import SigningSettings
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings

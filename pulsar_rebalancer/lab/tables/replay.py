@@ -30,8 +30,7 @@ from sinks.topics.files.topic import TopicRecord
 from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
 from sinks.wire.output_rows import OutputRow
-from sinks.wire.record_decoding import decode_rejected
-from sinks.wire.record_origin import Position
+from sinks.wire.record_decoding import Position, decode_rejected
 from strategies.cluster.model import Outcome, Round
 from strategies.errors import WireError
 from strategies.figures.estimate import reported_spread

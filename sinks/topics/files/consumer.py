@@ -15,7 +15,7 @@ from pathlib import Path
 from sinks.durable_files import Fsync, make_folder, sync_folder, write_durably
 from sinks.topics.files.segments import Offset, segment_path, segments
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.record_origin import DEFAULT_LIMITS, Position, WireLimits
+from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import SinkError
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sinks.wire.record_origin import DEFAULT_LIMITS, WireLimits
+from sinks.wire.record_decoding import DEFAULT_LIMITS, WireLimits
 from strategies.errors import SinkError
 
 

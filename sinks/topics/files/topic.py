@@ -32,7 +32,7 @@ from sinks.topics.files.segments import (
     segments,
     split_lines,
 )
-from sinks.wire.record_origin import DEFAULT_LIMITS, Position, WireLimits
+from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, WireLimits
 from strategies.errors import ContractError, PublishTimeout, SinkError
 
 __all__ = ["FileTopicReader", "FileTopicWriter", "Offset", "TopicRecord"]

@@ -15,7 +15,7 @@ from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.topic_admin import missing_topics
 from sinks.topics.topic_settings import TopicUri
 from sinks.wire.raw_broker_reports import RecordMetadata, SourceSettings, enveloped
-from sinks.wire.record_origin import Position, WireLimits, clip
+from sinks.wire.record_decoding import Position, WireLimits, clip
 from strategies.errors import PublishTimeout, SinkError
 
 _POLL_MS = 200

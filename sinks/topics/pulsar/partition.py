@@ -11,7 +11,7 @@ from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from sinks.topics.topic_settings import TopicUri
-from sinks.wire.record_origin import DEFAULT_LIMITS, Position, WireLimits, clip
+from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, WireLimits, clip
 from strategies.errors import PublishTimeout, SinkError
 
 if TYPE_CHECKING:

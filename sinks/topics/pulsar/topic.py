@@ -13,7 +13,7 @@ from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.pulsar.partition import QUEUE, MessageId, PulsarLink, id_of, record_of
 from sinks.topics.topic_settings import TopicUri
-from sinks.wire.record_origin import Position, WireLimits
+from sinks.wire.record_decoding import Position, WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
 
 if TYPE_CHECKING:
