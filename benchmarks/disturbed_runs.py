@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.target_table import SCENARIOS
 from pulsar_rebalancer.lab.requested_runs import RunRequest, StrategyChoice
-from pulsar_rebalancer.lab.simulation.scenario_run import SimulatedRun
+from pulsar_rebalancer.lab.simulation.scenario_loop import SimulatedRun
 from strategies.ordered_sum import ordered_sum
 
 QUIET, RIVAL, TOGETHER = "none", "rival moves 5 an hour", "all together"

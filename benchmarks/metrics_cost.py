@@ -24,7 +24,7 @@ from benchmarks.fleet import CLUSTER, Fleet
 from benchmarks.micro_batches import leave_if_stopped, session, written
 from benchmarks.options import number, options
 from benchmarks.plain import SETTINGS
-from sinks.metrics.exposition import Liveness
+from sinks.metrics.http_server_and_probes import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.topic_settings import Connections, file_topic, file_topic_uri
 from sinks.wire.record_decoding import WireLimits

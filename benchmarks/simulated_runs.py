@@ -8,7 +8,7 @@ from benchmarks.figures import say
 from benchmarks.uncertified import UNCERTIFIED
 from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.requested_runs import RunRequest
-from pulsar_rebalancer.lab.simulation.scenario_run import SimulatedRun, run
+from pulsar_rebalancer.lab.simulation.scenario_loop import SimulatedRun, run
 
 Result = TypeVar("Result")
 

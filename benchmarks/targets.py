@@ -26,7 +26,7 @@ from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.steady_constants import CONSTANTS, Change, changed
 from benchmarks.target_table import SCENARIOS, TARGETS
 from pulsar_rebalancer.lab.requested_runs import RunRequest, StrategyChoice
-from pulsar_rebalancer.lab.simulation.scenario_run import SimulatedRun
+from pulsar_rebalancer.lab.simulation.scenario_loop import SimulatedRun
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.registry import SHEDDERS
 

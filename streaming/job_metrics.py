@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from sinks.metrics.exposition import (
+from sinks.metrics.http_server_and_probes import (
     MOST_CLUSTERS,
     BoundedLabel,
     Liveness,
@@ -15,7 +15,7 @@ from sinks.metrics.exposition import (
     set_all,
 )
 from strategies.cluster.intent_contract import LASTING
-from strategies.reason_codes import STATES
+from strategies.states_and_advice_of_codes import STATES
 from streaming.outputs.batch_facts import (
     BatchFacts,
     ClusterCounts,

@@ -11,7 +11,7 @@ import httpx
 
 from pulsar_rebalancer.serve.page_process import run_page
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.metrics.exposition import Liveness, process_registry
+from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.page_metrics import PageMetrics
 from tests.live_topics import settings_of
 from tools.waiting import eventually

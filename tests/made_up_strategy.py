@@ -8,9 +8,9 @@ from typing import Annotated
 from strategies.cluster.model import ClusterView, Decision, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import weighted_usage
-from strategies.reason_codes import NOTHING, Meaning
 from strategies.settings import Setting, Weights
 from strategies.shedding.contract import GoalFigure, Shedding, SheddingStrategy, usage_range
+from strategies.states_and_advice_of_codes import NOTHING, Meaning
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.broker_measurements import Ownership, World
 from pulsar_rebalancer.lab.simulation.clock import START_MS
-from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.demand import steady_demand
 from pulsar_rebalancer.lab.simulation.machine_usage import fleet_from
 from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine, Scenario
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sinks.notices.delivery import Notice, NoticeCause
 from strategies.cluster.model import Round
 from strategies.cluster.round_figures import RoundState, Spread
-from strategies.reason_codes import STATES
+from strategies.states_and_advice_of_codes import STATES
 
 T0 = 1_795_000_000_000
 MINUTE = 60_000

@@ -27,7 +27,7 @@ from pulsar_rebalancer.lab.demo.run import run_demo
 from pulsar_rebalancer.lab.demo.screen import Screen
 from pulsar_rebalancer.lab.replay.decisions import decide
 from pulsar_rebalancer.lab.requested_runs import RunRequest
-from pulsar_rebalancer.lab.simulation.scenario_run import run
+from pulsar_rebalancer.lab.simulation.scenario_loop import run
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.recorder import of_recording

@@ -21,7 +21,7 @@ from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop
 from sinks.metrics.disk_space import DiskMetrics
-from sinks.metrics.exposition import Liveness, process_registry, serving
+from sinks.metrics.http_server_and_probes import Liveness, process_registry, serving
 from sinks.metrics.settings import listen_address
 from sinks.printable import put
 

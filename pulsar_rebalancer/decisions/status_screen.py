@@ -21,7 +21,7 @@ from strategies.figures.counts_and_ages import age, counted, counted_with, first
 from strategies.figures.estimate import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
 from strategies.round.participating_brokers import TO_MEND
-from strategies.round.round_state_and_advice import reason_of
+from strategies.round.state_of_round import reason_of
 from strategies.settings import RoundSettings
 
 _NO_ROUND = (

@@ -41,7 +41,7 @@ from strategies.errors import AdminError, RebalancerError, SettingsError, Unauth
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.java.pulsar_versions_and_defaults import matches_ids
 from strategies.round.compared_resources import compare_figures, remedy_of
-from strategies.round.round_state_and_advice import reason_of
+from strategies.round.state_of_round import reason_of
 
 T = TypeVar("T")
 

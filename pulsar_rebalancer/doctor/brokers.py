@@ -10,7 +10,7 @@ in place of every class that is not made for it (UnloadScheduler).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pulsar_rebalancer.cli.own_shedder import SWITCH_OFF
+from pulsar_rebalancer.cli.own_shedder_warning import SWITCH_OFF
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.figures.counts_and_ages import first_of

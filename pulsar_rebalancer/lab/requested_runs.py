@@ -11,7 +11,7 @@ from typing import Any
 from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
-from pulsar_rebalancer.lab.simulation.scenario_run import SimulationTask, run
+from pulsar_rebalancer.lab.simulation.scenario_loop import SimulationTask, run
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Timeline

@@ -8,7 +8,7 @@ from typing import Literal
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from strategies.cluster.model import Round
 from strategies.fold.engine import EngineSettings
-from strategies.round.round_state_and_advice import reason_of
+from strategies.round.state_of_round import reason_of
 from strategies.shedding.contract import GoalFigure
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
-from pulsar_rebalancer.cli.own_shedder import own_shedders
+from pulsar_rebalancer.cli.own_shedder_warning import own_shedders
 from pulsar_rebalancer.doctor.java_python_and_spark import check_java
 from pulsar_rebalancer.settings.log_and_page_settings import serve_address
 from pulsar_rebalancer.settings.merge_sources import Settings, load

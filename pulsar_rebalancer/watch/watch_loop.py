@@ -15,7 +15,7 @@ from typing import Any, TextIO, TypeVar
 from pulsar_rebalancer.cli.child_process import STOP_SECONDS, ChildProcess, rebalancer_command
 from pulsar_rebalancer.cli.intent_session import progress_of
 from pulsar_rebalancer.cli.main import laboratory
-from pulsar_rebalancer.cli.own_shedder import OwnShedder
+from pulsar_rebalancer.cli.own_shedder_warning import OwnShedder
 from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.watch.watch_folder import KEEP_MS, WatchFolder

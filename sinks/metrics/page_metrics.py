@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from sinks.metrics.exposition import MOST_CLUSTERS, BoundedLabel, Liveness, register
+from sinks.metrics.http_server_and_probes import MOST_CLUSTERS, BoundedLabel, Liveness, register
 
 #: Longest time between two snapshots of a live page, s.
 STILL_S = 60.0

@@ -9,8 +9,8 @@ from sinks.secret_file import Secret, read_secret
 from sinks.wire.signing_keys import read_keys
 from strategies.errors import SettingsError
 from strategies.patterns_and_windows import patterns
-from strategies.reason_codes import STATES
 from strategies.settings import Setting
+from strategies.states_and_advice_of_codes import STATES
 
 #: Kinds that are no states of a round. `test` and `ended` are always sent.
 EVENTS = ("silent", "plan", "failed", "lost-destination")

@@ -29,8 +29,8 @@ from sinks.wire.contracts.telemetry import (
     TopBundlesRecord,
     is_measured_or_not,
 )
-from sinks.wire.incoming_numbers import NOT_A_NUMBER, with_plain_numbers
 from sinks.wire.names_and_times import check_utf8, quoted
+from sinks.wire.nan_and_whole_numbers import NOT_A_NUMBER, with_plain_numbers
 from strategies.cluster.model import LARGEST_TIME
 from strategies.ordered_sum import ordered_sum
 

@@ -21,7 +21,6 @@ from sinks.wire.contracts.execution import (
 from sinks.wire.contracts.job_output import RejectedRecord, RoundRecord
 from sinks.wire.contracts.telemetry import KINDS, TelemetryMessage
 from sinks.wire.decode_complaints import complaint
-from sinks.wire.incoming_numbers import with_plain_numbers
 from sinks.wire.mended_load_reports import TABLE, mended
 from sinks.wire.names_and_times import (
     check_broker,
@@ -33,6 +32,7 @@ from sinks.wire.names_and_times import (
     other_unit,
     quoted,
 )
+from sinks.wire.nan_and_whole_numbers import with_plain_numbers
 from sinks.wire.operator_records import to_approval, to_approval_outcome
 from sinks.wire.record_encoding import to_command, to_round
 from sinks.wire.signing_keys import SigningKey, check_intent_signature

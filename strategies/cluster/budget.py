@@ -6,8 +6,8 @@ from math import inf, isfinite
 
 from strategies.cluster.model import MIB
 from strategies.ordered_sum import ordered_sum
-from strategies.reason_codes import Meaning, Refusal
 from strategies.settings import LimitSettings
+from strategies.states_and_advice_of_codes import Meaning, Refusal
 
 #: The reason codes of this module.
 MEANINGS = (

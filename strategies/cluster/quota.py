@@ -13,8 +13,8 @@ largest value that a broker writes to ZooKeeper by default, count three times.
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from strategies.reason_codes import Meaning
 from strategies.settings import BulkheadSettings
+from strategies.states_and_advice_of_codes import Meaning
 
 #: Code of the rejected row of a window, and of the skip of a round.
 OVER_QUOTA: Final = "over-quota"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from strategies.reason_codes import StateCode
+from strategies.states_and_advice_of_codes import StateCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from strategies.ordered_sum import ordered_sum
-from strategies.reason_codes import CHECK_POLICIES, Meaning, Refusal, Refusals
+from strategies.states_and_advice_of_codes import CHECK_POLICIES, Meaning, Refusal, Refusals
 
 #: The reason codes of this module.
 MEANINGS = (

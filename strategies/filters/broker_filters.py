@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from strategies.filters.policies import BrokerFacts
 from strategies.java.pulsar_versions_and_defaults import VersionKey, version_key
-from strategies.reason_codes import Meaning, Refusal, Refusals
+from strategies.states_and_advice_of_codes import Meaning, Refusal, Refusals
 
 #: The reason codes of this module.
 MEANINGS = (

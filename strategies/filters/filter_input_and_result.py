@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from strategies.bundles import namespace_of
 from strategies.filters.anti_affinity import Counts
 from strategies.filters.policies import PoliciesView
-from strategies.reason_codes import Refusals
+from strategies.states_and_advice_of_codes import Refusals
 
 
 @dataclass(frozen=True)

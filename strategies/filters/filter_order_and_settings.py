@@ -40,8 +40,14 @@ from strategies.filters.filter_input_and_result import (
     remaining,
 )
 from strategies.filters.isolation import isolated, no_other_broker
-from strategies.reason_codes import CHECK_FILTERS, CHECK_POLICIES, Meaning, Refusal, Refusals
 from strategies.settings import Mode, Setting
+from strategies.states_and_advice_of_codes import (
+    CHECK_FILTERS,
+    CHECK_POLICIES,
+    Meaning,
+    Refusal,
+    Refusals,
+)
 
 #: The reason codes of this module.
 MEANINGS = (

@@ -14,7 +14,7 @@ from itertools import islice
 
 from strategies.filters.policies import BrokerFacts, IsolationPolicy, PoliciesView
 from strategies.java.regex import JavaPattern
-from strategies.reason_codes import CHECK_POLICIES, Meaning, Refusal, Refusals
+from strategies.states_and_advice_of_codes import CHECK_POLICIES, Meaning, Refusal, Refusals
 
 #: The reason codes of this module.
 MEANINGS = (

@@ -8,9 +8,8 @@ from strategies.filters import (
     isolation,
 )
 from strategies.fold import rule_errors
-from strategies.placement import contract, destination_answers, destinations
+from strategies.placement import contract, destinations, refused_destinations
 from strategies.placement.registry import PLACERS
-from strategies.reason_codes import Meanings
 from strategies.round import (
     clearance,
     compared_resources,
@@ -22,12 +21,13 @@ from strategies.round import (
 from strategies.shedding import candidates, reason_texts, relief
 from strategies.shedding.contract import SheddingStrategy
 from strategies.splitting import when_extensible, when_modular
+from strategies.states_and_advice_of_codes import Meanings
 
 #: The modules with reason codes that belong to no single strategy or placement.
 RULES = (
     *(budget, quota),
     *(anti_affinity, broker_filters, isolation, filter_order_and_settings),
-    *(rule_errors, destination_answers, contract, destinations),
+    *(rule_errors, refused_destinations, contract, destinations),
     *(clearance, drain_step, compared_resources, round, participating_brokers, yielding),
     *(candidates, reason_texts, relief, when_extensible, when_modular),
 )

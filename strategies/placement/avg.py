@@ -27,9 +27,9 @@ from strategies.placement.contract import (
     unplaced,
     without_figures,
 )
-from strategies.reason_codes import CHECK_FILTERS, Meaning
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key, with_planned
+from strategies.states_and_advice_of_codes import CHECK_FILTERS, Meaning
 
 #: Brokers this close to the least used one count as equal; among these, the one with the fewest
 #: arrivals wins.

@@ -21,8 +21,8 @@ from strategies.filters.filter_order_and_settings import Filters
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
-from strategies.reason_codes import CHECK_COLLECTOR, Meaning
 from strategies.settings import DestinationSettings, Mode, Weights
+from strategies.states_and_advice_of_codes import CHECK_COLLECTOR, Meaning
 
 #: The reason codes of this module.
 MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)

@@ -34,7 +34,8 @@ from strategies.placement.contract import (
     Request,
     seed_of,
 )
-from strategies.placement.destination_answers import (
+from strategies.placement.ledger import CountedMove, Ledger
+from strategies.placement.refused_destinations import (
     NOT_THERE,
     answer,
     as_decided,
@@ -42,9 +43,14 @@ from strategies.placement.destination_answers import (
     nowhere_at_all,
     skip,
 )
-from strategies.placement.ledger import CountedMove, Ledger
-from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning, Refusal, Refusals
 from strategies.settings import Mode
+from strategies.states_and_advice_of_codes import (
+    ADD_BROKERS,
+    SPLIT_BUNDLES,
+    Meaning,
+    Refusal,
+    Refusals,
+)
 
 #: The reason codes of this module.
 MEANINGS = (

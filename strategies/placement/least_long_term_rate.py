@@ -22,8 +22,8 @@ from strategies.placement.contract import (
     unplaced,
     without_figures,
 )
-from strategies.reason_codes import ADD_BROKERS, Meaning
 from strategies.settings import Setting
+from strategies.states_and_advice_of_codes import ADD_BROKERS, Meaning
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from strategies.cluster.model import LARGEST_TIME, Command, Decision, Round, Sca
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.figures.estimate import Estimate, spread
 from strategies.round.round_input import RoundInput, RoundResult, Rules, digest_of
-from strategies.round.round_state_and_advice import RoundFacts, state_of
+from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 
 #: Number of skipped bundles that a round names: a fixed number, and one per broker. It counts the

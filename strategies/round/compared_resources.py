@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from strategies.cluster.model import Figures, Skip
 from strategies.cluster.strategy_memory import NO_EPISODE, Memory
-from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.round.broker_capacities import Capacities
 from strategies.settings import Weights
 from strategies.shedding.reason_texts import by_reason
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning
 
 #: The reason codes of this module.
 MEANINGS = (

@@ -21,12 +21,12 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.figures.estimate import share_of_traffic
 from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.ordered_sum import ordered_sum
-from strategies.placement.destination_answers import BEING_DRAINED
 from strategies.placement.destinations import Destinations
-from strategies.reason_codes import Meaning, Refusal
+from strategies.placement.refused_destinations import BEING_DRAINED
 from strategies.round.participating_brokers import Screening, moves_on_the_way, view_of
 from strategies.round.round_input import RoundInput, Rules
 from strategies.settings import DrainSettings
+from strategies.states_and_advice_of_codes import Meaning, Refusal
 
 #: Code of bundles that wait until others have arrived, or for a later round.
 WAITS = "waits-for-drain"

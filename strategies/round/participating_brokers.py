@@ -26,11 +26,11 @@ from strategies.filters.policies import PoliciesView, read_policies
 from strategies.patterns_and_windows import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
 from strategies.placement.ledger import CountedMove, Ledger
-from strategies.reason_codes import Meaning
 from strategies.round.compared_resources import CommonFigures, compare_figures
 from strategies.round.round_input import RoundInput, Rules
 from strategies.round.yielding import rival_skips
 from strategies.shedding.reason_texts import by_reason
+from strategies.states_and_advice_of_codes import Meaning
 
 #: The reason codes of this module.
 MEANINGS = (

@@ -24,7 +24,6 @@ from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.estimate import Estimate, spread
 from strategies.patterns_and_windows import is_open
 from strategies.placement.destinations import Destinations
-from strategies.reason_codes import Meaning, Meanings, Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.round.commands_and_record import (
     DecidedAction,
@@ -37,10 +36,11 @@ from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
 from strategies.round.participating_brokers import Screening, moves_on_the_way, screen, view_of
 from strategies.round.round_input import RoundInput, RoundResult, Rules
-from strategies.round.round_state_and_advice import RoundFacts, state_of
+from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
+from strategies.states_and_advice_of_codes import Meaning, Meanings, Refusal
 
 #: The reason codes of this module.
 MEANINGS = (

@@ -21,11 +21,11 @@ from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.java.fixed_and_parity import ModeRules
 from strategies.patterns_and_windows import Window
 from strategies.placement.contract import DestinationRules
-from strategies.reason_codes import Meanings
 from strategies.round.broker_capacities import Capacities
 from strategies.settings import DrainSettings, LimitSettings, Mode, RivalSettings, RoundSettings
 from strategies.shedding.contract import Usage
 from strategies.splitting.bundle_limits import SplitSettings
+from strategies.states_and_advice_of_codes import Meanings
 
 ClosedBy = Literal["sweep", "all-reported", "lateness"]
 

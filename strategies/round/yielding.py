@@ -8,8 +8,8 @@ from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
 from strategies.cluster.rival_state import ForeignMove, Rivals, forget_old_commands
-from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.settings import RivalSettings
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning
 
 _STOP_IT = (
     "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "

@@ -16,8 +16,8 @@ import numpy as np
 from strategies.bundles import BundleLoads, Floats, Ints, is_java_system_bundle, is_system_bundle
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
 from strategies.java.hash_order import copied_order, double_keys
-from strategies.reason_codes import NEXT_ROUNDS, OTHER_LOAD, Meaning
 from strategies.shedding.reason_texts import setting
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, OTHER_LOAD, Meaning
 
 #: The reason codes of this module.
 MEANINGS = (

@@ -12,8 +12,8 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.errors import SettingsError
 from strategies.figures.usage import weighted_usage
 from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
-from strategies.reason_codes import Meaning
 from strategies.settings import Mode, RoundSettings, Weights
+from strategies.states_and_advice_of_codes import Meaning
 
 #: Report period of brokers with default settings (statsUpdateFrequencyInSecs).
 USUAL_PERIOD_S = 60.0

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strategies.bundles import Floats
 from strategies.cluster.model import MIB, BrokerLoad, Decision, Evidence, Skip
-from strategies.reason_codes import (
+from strategies.states_and_advice_of_codes import (
     CHECK_COLLECTOR,
     NEXT_ROUNDS,
     NOTHING,

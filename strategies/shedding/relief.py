@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Evidence, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import INITIAL_TABLE, hash_map_order
-from strategies.reason_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning
 from strategies.shedding.candidates import (
     JavaTies,
     at_least,
@@ -24,6 +23,7 @@ from strategies.shedding.candidates import (
     pick_by_name,
 )
 from strategies.shedding.reason_texts import mib, points, too_few_bundles
+from strategies.states_and_advice_of_codes import ADD_BROKERS, SPLIT_BUNDLES, Meaning
 
 #: The reason codes of this module.
 MEANINGS = (

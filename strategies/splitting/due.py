@@ -7,7 +7,6 @@ from types import MappingProxyType
 from strategies.bundles import parse_bundle
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.filters.filter_order_and_settings import LoadManager
-from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from strategies.splitting.bundle_limits import SplitSettings
 from strategies.splitting.when_extensible import (
@@ -16,6 +15,7 @@ from strategies.splitting.when_extensible import (
     java_extensible_splits,
 )
 from strategies.splitting.when_modular import Splits, java_modular_splits, modular_splits
+from strategies.states_and_advice_of_codes import Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ import numpy as np
 from strategies.bundles import Ints, KeyRange, hexadecimal, namespace_of, parse_bundle
 from strategies.cluster.model import BundleStats, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.reason_codes import NEXT_ROUNDS, Meaning
 from strategies.splitting import bundle_limits
 from strategies.splitting.when_modular import Splits, namespace_full, stays_whole
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning
 
 #: The reason codes of this module.
 MEANINGS = (

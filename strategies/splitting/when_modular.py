@@ -14,7 +14,6 @@ import numpy as np
 from strategies.bundles import has_java_namespace, is_system_bundle, namespace_of, parse_bundle
 from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.java.hash_order import concurrent_hash_map_order
-from strategies.reason_codes import SPLIT_BUNDLES, Meaning
 from strategies.splitting.bundle_limits import (
     REASONS,
     Sizes,
@@ -26,6 +25,7 @@ from strategies.splitting.bundle_limits import (
     reason_text,
     reasons,
 )
+from strategies.states_and_advice_of_codes import SPLIT_BUNDLES, Meaning
 
 #: The reason codes of this module.
 MEANINGS = (

@@ -182,7 +182,7 @@ RULES: tuple[tuple[Callable[[ast.Module], Lines], tuple[str, ...], Mapping[str, 
             "strategies/shedding/contract.py": 2,
             "strategies/placement/contract.py": 1,
             "pulsar_rebalancer/lab/backtest/quiet_round_finder.py": 1,
-            "pulsar_rebalancer/lab/simulation/scenario_run.py": 2,
+            "pulsar_rebalancer/lab/simulation/scenario_loop.py": 2,
         },
     ),
     # All others use these, which print text of records without escape sequences and line breaks

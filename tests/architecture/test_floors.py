@@ -30,7 +30,7 @@ FLOORS = (
     "registry",
     "java",
     "bundles",
-    "reason_codes",
+    "states_and_advice_of_codes",
     "ordered_sum",
     "settings",
     "errors",

@@ -13,8 +13,8 @@ from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
-from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline, Tracer
 from strategies.cluster.model import LARGEST_TIME
 from strategies.fold.engine import EngineSettings

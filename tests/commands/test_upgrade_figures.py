@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,
     RoundAnswer,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.json_lines import Recording

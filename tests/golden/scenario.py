@@ -45,14 +45,14 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
 )
 from pulsar_rebalancer.lab.replay.decisions import describe_command, describe_round
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
+from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,
     RoundAnswer,
     outcome_reports,
 )
-from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
-from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.settings.merge_sources import load
 from strategies.cluster.intent_contract import Intent, IntentAction

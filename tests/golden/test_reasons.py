@@ -5,8 +5,8 @@ reasons.txt; `make golden` rewrites it.
 from pathlib import Path
 
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.reason_codes import Meaning
 from strategies.shedding.registry import SHEDDERS
+from strategies.states_and_advice_of_codes import Meaning
 from tests.golden.printed import compare
 
 _FILE = Path(__file__).with_name("reasons.txt")

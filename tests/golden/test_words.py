@@ -13,7 +13,7 @@ from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.filters.isolation import unmatched
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.round.commands_and_record import Proof
-from strategies.round.round_state_and_advice import RoundFacts, state_of
+from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 from tests.golden.told import assert_told
 from tests.world.placement import policies, policy

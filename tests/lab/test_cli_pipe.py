@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import outcome_reports
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.record_decoding import decode_command, decode_round
 from strategies.cluster.model import Command, Outcome, Round

@@ -13,9 +13,9 @@ from pyarrow import parquet
 
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.clusters import MACHINE
 from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import open_recording
@@ -26,7 +26,7 @@ from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.round.broker_capacities import CapacitySettings
-from strategies.round.round_state_and_advice import RoundFacts, state_of
+from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.overload.settings import OverloadSettings

@@ -26,13 +26,13 @@ from pulsar_rebalancer.lab.demo.plan import (
 )
 from pulsar_rebalancer.lab.demo.run import DemoTopics, JobDecider, run_demo, stoppable
 from pulsar_rebalancer.lab.demo.screen import Screen
-from pulsar_rebalancer.lab.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     RoundAnswer,
     Step,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader

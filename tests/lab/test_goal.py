@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from strategies.cluster.model import Round, Skip
 from strategies.figures.estimate import spread

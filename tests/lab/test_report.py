@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.report.chart_data import comparison
+from pulsar_rebalancer.lab.report.chart_data import comparison, counts, extremes, peaks
 from pulsar_rebalancer.lab.report.page import render, write_page
-from pulsar_rebalancer.lab.report.thinning import counts, extremes, peaks
 from pulsar_rebalancer.lab.report.timeline_summary import Summary
 from pulsar_rebalancer.lab.report.verdict import ReportVerdict, judge_runs
 from pulsar_rebalancer.lab.simulation.timeline import Kind, Membership, Move, Timeline

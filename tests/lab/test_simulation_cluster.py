@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.clusters import SKEW, skewed_cluster
 from pulsar_rebalancer.lab.simulation.leader import LongTermRates
 from pulsar_rebalancer.lab.simulation.noise import Wobble
+from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from strategies.cluster.model import Figures, LoadReport

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.lab.simulation.clock import START_MS
-from pulsar_rebalancer.lab.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
 from strategies.cluster.model import Command, LoadReport
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS

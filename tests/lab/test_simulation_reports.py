@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.closed_loop import outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import outcome_reports
 from pulsar_rebalancer.lab.simulation.report_updates import writes_again
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.wire.record_decoding import Position, WireLimits, decode, pack_origin

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from strategies.cluster.model import Outcome, Round
 from strategies.fold.engine import EngineSettings

@@ -10,7 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from sinks.metrics.disk_space import DiskMetrics
-from sinks.metrics.exposition import Liveness, process_registry
+from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.page_metrics import PageMetrics
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from streaming.job_metrics import JobMetrics

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, outcome_reports
+from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, outcome_reports
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.operator_records import encode_intent

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.lab.conformance.split_positions import SplitRequest, TopicFlow
+from pulsar_rebalancer.lab.conformance.split_algorithms import SplitRequest, TopicFlow
 from strategies.bundles import FULL, KeyRange
 from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 from tests.world.splits import topic_of

@@ -22,7 +22,7 @@ from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Command, Rejection, Round, Skip
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.round.round_state_and_advice import RoundFacts, state_of
+from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds

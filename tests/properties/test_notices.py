@@ -17,7 +17,7 @@ from pulsar_rebalancer.decisions.notices.notice_rules import (
 )
 from sinks.notices.delivery import Notice
 from strategies.cluster.model import Round
-from strategies.reason_codes import STATES
+from strategies.states_and_advice_of_codes import STATES
 from tests.notice_builders import MINUTE, T0, a_round
 
 SILENT_MS = 3 * MINUTE

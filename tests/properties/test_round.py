@@ -18,11 +18,11 @@ from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.model import Command
 from strategies.fold.engine import rules_of
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.reason_codes import STATES
 from strategies.round.round import assess_cluster
 from strategies.round.round_input import RoundInput, RoundResult
 from strategies.settings import LimitSettings, Mode
 from strategies.shedding.registry import SHEDDERS
+from strategies.states_and_advice_of_codes import STATES
 from tests.properties.legal import NOW_MS, any_strategy, modes, seeds
 from tests.properties.round_inputs import CLOSED, Case, a_case, inputs, turned
 from tests.world.brokers import MIB

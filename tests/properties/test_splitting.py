@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_rebalancer.lab.conformance.split_positions import (
+from pulsar_rebalancer.lab.conformance.split_algorithms import (
     SplitFault,
     SplitRequest,
     applied,

@@ -19,14 +19,14 @@ import pytest
 from pyspark.sql import Row
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from pulsar_rebalancer.lab.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.clusters import drawn_world
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,
     RoundAnswer,
     closed_loop,
     outcome_reports,
 )
-from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
 from pulsar_rebalancer.settings.merge_sources import load as settings_of
 from sinks.wire.output_rows import OutputRow

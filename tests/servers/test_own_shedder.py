@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
+from pulsar_rebalancer.cli.own_shedder_warning import OwnShedder, own_shedders
 from pulsar_rebalancer.cli.service_log import Line
 from sinks.collector.settings import CollectorSettings
 from tests.control_topic import Control

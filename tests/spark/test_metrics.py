@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
-from sinks.metrics.exposition import Liveness
+from sinks.metrics.http_server_and_probes import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.batch_facts import KINDS

@@ -15,10 +15,10 @@ from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.placement.contract import DestinationRules
 from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer
-from strategies.reason_codes import Refusal
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.settings import DestinationSettings, LimitSettings, Mode
 from strategies.shedding.contract import Shedding
+from strategies.states_and_advice_of_codes import Refusal
 from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
 from tests.world.placement import policies
 

@@ -20,7 +20,7 @@ from pulsar_rebalancer.decisions.notices.notice_rules import NoticeMemory, after
 from pulsar_rebalancer.settings.merge_sources import load
 from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
 from sinks.metrics.disk_space import DiskMetrics
-from sinks.metrics.exposition import Liveness, process_registry
+from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.page_metrics import PageMetrics
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics, NotifierMetrics
 from sinks.notices.delivery import Delivery, Notice, as_json, as_slack

@@ -7,11 +7,11 @@ import pytest
 
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.filters.filter_order_and_settings import LoadManager
-from strategies.reason_codes import Refusal
 from strategies.settings import Mode
 from strategies.splitting.bundle_limits import SplitSettings
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import Splits
+from strategies.states_and_advice_of_codes import Refusal
 from tests.world.brokers import ns
 from tests.world.splits import broker
 

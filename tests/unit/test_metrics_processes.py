@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
-from sinks.metrics.exposition import MOST_CLUSTERS, Liveness
+from sinks.metrics.http_server_and_probes import MOST_CLUSTERS, Liveness
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from sinks.wire.output_rows import OutputRow
 from strategies.cluster.intent_contract import LASTING
-from strategies.reason_codes import STATES
+from strategies.states_and_advice_of_codes import STATES
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.batch_facts import (
     BatchFacts,

@@ -10,7 +10,13 @@ from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_families,
 )
 
-from sinks.metrics.exposition import BoundedLabel, Liveness, code_of, process_registry, serving
+from sinks.metrics.http_server_and_probes import (
+    BoundedLabel,
+    Liveness,
+    code_of,
+    process_registry,
+    serving,
+)
 from sinks.metrics.settings import ListenAddress, MetricsSettings, listen_address
 from strategies.errors import SettingsError, SinkError
 from tests.unit.metric_samples import get, scraped

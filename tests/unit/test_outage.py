@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
-from sinks.metrics.exposition import Liveness
+from sinks.metrics.http_server_and_probes import Liveness
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.server_outages import RetryBackoff, watched

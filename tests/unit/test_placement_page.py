@@ -17,8 +17,8 @@ from strategies.filters.policies import BrokerFacts
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from strategies.placement.avg import key_of
 from strategies.placement.registry import placer
-from strategies.reason_codes import Refusals
 from strategies.settings import Mode
+from strategies.states_and_advice_of_codes import Refusals
 from tests.unit.strategies_page import example, numbers
 from tests.world.placement import (
     bundle_of,

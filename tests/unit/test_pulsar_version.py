@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.page import shown_settings
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS
 from pulsar_rebalancer.settings.check_values import json_schema
 from pulsar_rebalancer.settings.merge_sources import Settings, load

@@ -10,8 +10,8 @@ import pytest
 
 from strategies.fold.reason_code_meanings import RULES, meanings_of
 from strategies.placement.registry import PLACERS
-from strategies.reason_codes import STATES
 from strategies.shedding.registry import SHEDDERS
+from strategies.states_and_advice_of_codes import STATES
 from tests.architecture.layers import modules, parsed
 
 STRATEGIES = Path(__file__).parents[2] / "strategies"

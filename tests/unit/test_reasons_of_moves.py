@@ -19,8 +19,8 @@ from pulsar_rebalancer.decisions.plans import plans_of
 from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status
 from pulsar_rebalancer.decisions.status_screen import status_lines
 from pulsar_rebalancer.lab.replay.decisions import describe_round
-from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, Step, closed_loop
 from pulsar_rebalancer.watch.watch_loop import WatchScreen
 from sinks.wire.operator_records import command_digest
 from sinks.wire.record_encoding import encode_command

@@ -8,9 +8,9 @@ import pytest
 from sinks.wire.contracts.job_output import StateRecord
 from strategies.cluster.model import Skip
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.reason_codes import STATES, Meaning
-from strategies.round.round_state_and_advice import RoundFacts, state_of
+from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
+from strategies.states_and_advice_of_codes import STATES, Meaning
 
 MEANINGS = meanings_of(*SHEDDERS.values())
 

@@ -6,13 +6,13 @@ from itertools import islice
 import pytest
 from numpy import zeros
 
-from pulsar_rebalancer.lab.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,
     Step,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from strategies.cluster.model import MIB
 from strategies.fold.engine import EngineSettings
 from strategies.settings import LimitSettings

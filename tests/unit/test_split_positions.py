@@ -1,6 +1,6 @@
 """Where Pulsar cuts bundles: the positions of its four algorithms."""
 
-from pulsar_rebalancer.lab.conformance.split_positions import (
+from pulsar_rebalancer.lab.conformance.split_algorithms import (
     Cuts,
     SplitFault,
     SplitRequest,

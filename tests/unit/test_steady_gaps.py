@@ -7,7 +7,7 @@ import pytest
 from strategies.cluster.model import BrokerLoad
 from strategies.cluster.strategy_memory import NO_MEMORY
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.round.round_state_and_advice import RoundFacts, state_of
+from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.steady.lasting_gaps import GapTest, LoadGap, widest_gap
 from strategies.shedding.steady.load_samples import recorded

@@ -7,7 +7,7 @@ import pytest
 
 from pulsar_rebalancer.lab.requested_runs import RunRequest, StrategyChoice
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
-from pulsar_rebalancer.lab.simulation.scenario_run import run
+from pulsar_rebalancer.lab.simulation.scenario_loop import run
 from pulsar_rebalancer.lab.simulation.scenarios.default_bundles import UNNAMED
 from strategies.cluster.model import BrokerLoad
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.conformance.averaging import SmoothedLoad, SmoothingSettings
-from pulsar_rebalancer.lab.conformance.split_positions import (
+from pulsar_rebalancer.lab.conformance.split_algorithms import (
     SplitFault,
     SplitRequest,
     TopicFlow,

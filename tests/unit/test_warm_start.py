@@ -9,7 +9,7 @@ from shutil import copytree, rmtree
 import pytest
 
 from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
-from sinks.metrics.exposition import Liveness
+from sinks.metrics.http_server_and_probes import Liveness
 from sinks.topics.epochs import histories, next_epoch
 from sinks.topics.files.segments import Offset, segments
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
@@ -24,7 +24,7 @@ from streaming.checkpoint.locks import LOCKS
 from streaming.checkpoint.remembered_settings import GUARD, Warming, WarmStart, guard_of, read_guard
 from streaming.checkpoint.spark_checkpoint_files import moved_aside
 from streaming.settings import JobSettings
-from streaming.sources.file_places import offset_since
+from streaming.sources.files import offset_since
 from streaming.warm_start import (
     Used,
     end_warm_start,

@@ -15,7 +15,7 @@ from threading import Event, Thread
 
 import pytest
 
-from pulsar_rebalancer.cli.own_shedder import OwnShedder, own_shedders
+from pulsar_rebalancer.cli.own_shedder_warning import OwnShedder, own_shedders
 from pulsar_rebalancer.lab.demo.plan import CLUSTER
 from pulsar_rebalancer.lab.demo.run import DemoTopics, modelled_cluster
 from pulsar_rebalancer.lab.plain_loop import PlainLoop

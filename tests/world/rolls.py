@@ -7,9 +7,9 @@ from typing import Any
 from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
 from strategies.cluster.model import Round
 from strategies.cluster.round_figures import RoundState
-from strategies.reason_codes import StateCode
 from strategies.roll.next_step import next_step
 from strategies.roll.roll_state import Observation, RestartRun, RollRules, RollState, RollStep
+from strategies.states_and_advice_of_codes import StateCode
 from tests.unit.test_wire_encoding import ROUND
 
 A, B, C, D = "a:1", "b:1", "c:1", "d:1"

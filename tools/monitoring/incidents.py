@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
 from pulsar_rebalancer.lab.simulation.clusters import MESSAGE_BYTES, skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
 from sinks.executor.executor import Executor
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret

@@ -15,14 +15,14 @@ from uuid import uuid4
 
 from pyspark.sql import Row
 
-from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster, outcome_reports
+from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster, outcome_reports
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.executor.journal import Received
 from sinks.executor.task_intake import Done, Task
 from sinks.metrics.disk_space import DiskMetrics, DiskSpace
-from sinks.metrics.exposition import Liveness, process_registry
+from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.operator_records import encode_intent

@@ -11,7 +11,7 @@ import typer
 
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
-from pulsar_rebalancer.cli.own_shedder import OwnShedder
+from pulsar_rebalancer.cli.own_shedder_warning import OwnShedder
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.approvals_and_held_commands import Answered

@@ -17,7 +17,7 @@ from streaming.checkpoint.guard import checkpoint_folder
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from sinks.metrics.exposition import Liveness
+    from sinks.metrics.http_server_and_probes import Liveness
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 

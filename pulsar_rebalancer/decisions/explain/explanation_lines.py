@@ -20,10 +20,10 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.figures.counts_and_ages import counted, counted_with, first_of
 from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
-from strategies.placement.destination_answers import BEING_DRAINED
+from strategies.placement.refused_destinations import BEING_DRAINED
 from strategies.round.commands_and_record import proof_of
 from strategies.round.participating_brokers import ABOUT_POLICIES
-from strategies.round.round_state_and_advice import describe_planned_moves
+from strategies.round.state_of_round import describe_planned_moves
 
 #: Maximum number of bundles that a line names; it counts the others.
 _NAMES = 3

@@ -24,7 +24,7 @@ from strategies.executor.approvals_and_pauses import PauseOrder
 from strategies.figures.counts_and_ages import counted
 from strategies.figures.estimate import expected_spread, reported_spread
 from strategies.round.commands_and_record import proof_of
-from strategies.round.round_state_and_advice import describe_planned_moves
+from strategies.round.state_of_round import describe_planned_moves
 from strategies.settings import RoundSettings
 
 Document = dict[str, Any]

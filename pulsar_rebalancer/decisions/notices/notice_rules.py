@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.explain.explanation_lines import when
 from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
-from sinks.metrics.exposition import code_of
+from sinks.metrics.http_server_and_probes import code_of
 from sinks.notices.delivery import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
 from strategies.executor.approvals_and_pauses import ApprovedCommand, plan_id

@@ -16,7 +16,7 @@ import numpy as np
 from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
 from pulsar_rebalancer.lab.processes import run_each
-from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.page import shown_settings
 from pulsar_rebalancer.lab.simulation.leader import placed_after
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer
 from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.commands import html_and_recording_options
 
 
 def backtest(
-    recording: lab_options.Recording,
+    recording: html_and_recording_options.Recording,
     *,
     strategy: Annotated[
         list[str] | None,
@@ -33,8 +33,8 @@ def backtest(
     ] = "closed",
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: lab_options.Html = None,
-    fail_on_imbalance: lab_options.FailOnImbalance = False,
+    html: html_and_recording_options.Html = None,
+    fail_on_imbalance: html_and_recording_options.FailOnImbalance = False,
     as_json: options.Json = False,
 ) -> None:
     """Test strategies and settings on a recording, and compare them in a table and a report.
@@ -44,7 +44,7 @@ def backtest(
     """
     from pulsar_rebalancer.lab.tables.backtest_comparison import backtest_all
 
-    lab_options.check_target(html)
+    html_and_recording_options.check_target(html)
     backtest_all(
         recording,
         strategy or [],

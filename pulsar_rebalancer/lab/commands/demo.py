@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.commands import html_and_recording_options
 
 _Strategy = Annotated[
     str | None,
@@ -69,6 +69,6 @@ def demo(
     from pulsar_rebalancer.lab.demo.plan import plan_of
     from pulsar_rebalancer.lab.demo.run import run
 
-    lab_options.check_target(html)
+    html_and_recording_options.check_target(html)
     flags = [*(overrides or ()), *options.flags(shedding__strategy=strategy, shedding__mode=mode)]
     run(plan_of(flags, rounds, seed, engine, out=out, keep=keep, kafka=kafka), html, as_json)

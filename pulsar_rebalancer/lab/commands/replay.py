@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.commands import html_and_recording_options
 
 EngineKind = Literal["plain", "spark"]
 _FromTopic = Annotated[
@@ -46,8 +46,8 @@ def replay(
     records_per_batch: _RecordsPerBatch = None,
     shuffle_partitions: _ShufflePartitions = None,
     rejected: _Rejected = None,
-    html: lab_options.Html = None,
-    fail_on_imbalance: lab_options.FailOnImbalance = False,
+    html: html_and_recording_options.Html = None,
+    fail_on_imbalance: html_and_recording_options.FailOnImbalance = False,
     as_json: options.Json = False,
 ) -> None:
     """Compute decisions for a recording or piped records; print or store them.
@@ -76,7 +76,7 @@ def replay(
         raise typer.BadParameter(
             "only with - as the recording; --out DIR writes rejected.jsonl", param_hint="--rejected"
         )
-    lab_options.check_target(html)
+    html_and_recording_options.check_target(html)
     settings = options.settings(config, overrides, *flags)
     console.warn(settings.warnings)
     if recording == "-":

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.commands import html_and_recording_options
 from strategies.java.pulsar_versions_and_defaults import RELEASES
 
 #: Words instead of a scenario: all published cards, compared with the published figures; all
@@ -74,7 +74,7 @@ def simulate(
     ] = None,
     jobs: _Jobs = None,
     overrides: options.Overrides = None,
-    html: lab_options.Html = None,
+    html: html_and_recording_options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Run strategies on modelled clusters in virtual time.
@@ -90,7 +90,7 @@ def simulate(
     if listed:
         screen.list_scenarios(as_json)
         return
-    lab_options.check_target(html)
+    html_and_recording_options.check_target(html)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = catalog.published() if compared else _names(scenarios) or catalog.names()

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.commands import html_and_recording_options
 
 _Cluster = Annotated[
     str | None,
@@ -15,7 +15,7 @@ _Cluster = Annotated[
 
 
 def trace(
-    recording: lab_options.Recording,
+    recording: html_and_recording_options.Recording,
     target: Annotated[
         Path, typer.Argument(metavar="FILE", help="The trace: .csv, in the folder of the scenario.")
     ],

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.commands import html_and_recording_options
 
 
 def tune(
-    recording: lab_options.Recording,
+    recording: html_and_recording_options.Recording,
     *,
     strategy: Annotated[
         str | None,
@@ -32,7 +32,7 @@ def tune(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed for drawing the sets.")] = 1,
     config: options.Config = None,
     overrides: options.Overrides = None,
-    html: lab_options.Html = None,
+    html: html_and_recording_options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Search for better settings on a recording.
@@ -45,7 +45,7 @@ def tune(
     from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
     from pulsar_rebalancer.lab.tables.tune import tune_on
 
-    lab_options.check_target(html)
+    html_and_recording_options.check_target(html)
     named = options.flags(shedding__strategy=strategy)
     settings_with = partial(options.settings, config, overrides, *named)
     tune_on(

@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import lab_options
+from pulsar_rebalancer.lab.commands import html_and_recording_options
 from strategies.errors import SettingsError
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 
 
 def upgrade_preview(
-    recording: lab_options.Recording,
+    recording: html_and_recording_options.Recording,
     *,
     before: Annotated[
         str, typer.Option("--from", metavar="VERSION", help="Version of Pulsar that runs today.")
@@ -29,7 +29,7 @@ def upgrade_preview(
         ),
     ] = None,
     overrides: options.Overrides = None,
-    html: lab_options.Html = None,
+    html: html_and_recording_options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Show what an upgrade of Pulsar would do to a recorded cluster: how much more it would move,
@@ -41,7 +41,7 @@ def upgrade_preview(
     """
     from pulsar_rebalancer.lab.tables.upgrade_preview import preview
 
-    lab_options.check_target(html)
+    html_and_recording_options.check_target(html)
     preview(
         recording,
         _releases(before, after),

@@ -18,7 +18,7 @@ from pulsar_rebalancer.lab.conformance.case_data import (
     averages_of,
     settings_of,
 )
-from pulsar_rebalancer.lab.conformance.split_positions import (
+from pulsar_rebalancer.lab.conformance.split_algorithms import (
     SplitFault,
     SplitRequest,
     TopicFlow,

@@ -14,11 +14,10 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     sentences,
 )
 from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
-from pulsar_rebalancer.lab.report.page import can_write, render, write_page
-from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.page import can_write, render, shown_settings, write_page
 from pulsar_rebalancer.lab.report.verdict import NextStep
-from pulsar_rebalancer.lab.simulation.closed_loop import Step
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import Step
 from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
 from pulsar_rebalancer.lab.strategy_goal import Goal

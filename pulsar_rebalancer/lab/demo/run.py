@@ -32,7 +32,8 @@ from pulsar_rebalancer.lab.demo.result import Result, write_demo_report
 from pulsar_rebalancer.lab.demo.screen import Screen, open_screen
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
-from pulsar_rebalancer.lab.simulation.closed_loop import (
+from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
     Decider,
     PolledCluster,
     RoundAnswer,
@@ -40,7 +41,6 @@ from pulsar_rebalancer.lab.simulation.closed_loop import (
     closed_loop,
     outcome_reports,
 )
-from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from pulsar_rebalancer.settings.merge_sources import load

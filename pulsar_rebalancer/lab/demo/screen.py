@@ -18,7 +18,7 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import advice_text, 
 from pulsar_rebalancer.lab.demo.plan import BROKERS, BUNDLES, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, files, next_commands
 from pulsar_rebalancer.lab.report.chart_data import setting_text
-from pulsar_rebalancer.lab.simulation.closed_loop import Step
+from pulsar_rebalancer.lab.simulation.polled_cluster import Step
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from pulsar_rebalancer.lab.strategy_goal import Goal
 from strategies.cluster.model import Round

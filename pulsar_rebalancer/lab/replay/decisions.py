@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pulsar_rebalancer.decisions.decisive_outcome import decisive
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from pulsar_rebalancer.lab.report.page import replace_file
-from pulsar_rebalancer.lab.report.settings import shown_settings
+from pulsar_rebalancer.lab.report.page import replace_file, shown_settings
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings

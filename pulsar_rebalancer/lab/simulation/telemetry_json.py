@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
-from pulsar_rebalancer.lab.simulation.closed_loop import PolledCluster
+from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
 from strategies.cluster.model import (
     BundleStats,
     Figures,

@@ -11,7 +11,7 @@ import numpy as np
 from strategies.bundles import Floats, Ints
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Scalar, Skip
 from strategies.round.commands_and_record import Proof, proof_of
-from strategies.round.round_state_and_advice import reason_of
+from strategies.round.state_of_round import reason_of
 
 #: `simulated`: a modelled cluster; `re-assigned`: recorded loads of bundles on the brokers that the
 #: moves assign; `recorded`: recorded reports, on which decisions have no effect.

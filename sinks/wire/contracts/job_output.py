@@ -21,7 +21,7 @@ from sinks.wire.contracts.fields import (
     Version,
 )
 from strategies.cluster.intent_contract import IntentAction, IntentStateCode, RollPhase
-from strategies.reason_codes import StateCode
+from strategies.states_and_advice_of_codes import StateCode
 
 
 class SpreadRecord(Struct, frozen=True):

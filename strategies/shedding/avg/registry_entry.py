@@ -1,10 +1,10 @@
 """AvgShedder as an entry of the registry: goal, tuning and placement."""
 
-from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.avg.fixed import AvgShedder
 from strategies.shedding.avg.parity import ParityAvgShedder, parity_50
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory, usage_range
+from strategies.states_and_advice_of_codes import NOTHING, Meaning
 
 
 def memory(settings: AvgSettings) -> StrategyMemory:

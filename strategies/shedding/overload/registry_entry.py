@@ -1,12 +1,12 @@
 """OverloadShedder as an entry of the registry: goal, tuning, placement and reason codes."""
 
 from strategies.cluster.model import Round
-from strategies.reason_codes import NOTHING, Meaning
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder, parity_usage
 from strategies.shedding.overload.quiet_rounds import quiet
 from strategies.shedding.overload.settings import OverloadSettings
+from strategies.states_and_advice_of_codes import NOTHING, Meaning
 
 
 def highest_usage(record: Round) -> float:

@@ -1,6 +1,12 @@
 """SteadyShedder as an entry of the registry: goal, tuning, placement and reason codes."""
 
-from strategies.reason_codes import (
+from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory, usage_range
+from strategies.shedding.steady.last_plan import JUDGED_AGE_MS
+from strategies.shedding.steady.load_samples import LEVEL_AGE_MS, LEVEL_MS, SAMPLES
+from strategies.shedding.steady.quiet_rounds import quiet
+from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.steady_round import SteadyShedder
+from strategies.states_and_advice_of_codes import (
     ADD_BROKERS,
     CHECK_POLICIES,
     NEXT_ROUNDS,
@@ -9,12 +15,6 @@ from strategies.reason_codes import (
     SPLIT_BUNDLES,
     Meaning,
 )
-from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory, usage_range
-from strategies.shedding.steady.last_plan import JUDGED_AGE_MS
-from strategies.shedding.steady.load_samples import LEVEL_AGE_MS, LEVEL_MS, SAMPLES
-from strategies.shedding.steady.quiet_rounds import quiet
-from strategies.shedding.steady.settings import SteadySettings
-from strategies.shedding.steady.steady_round import SteadyShedder
 
 
 def memory(settings: SteadySettings) -> StrategyMemory:

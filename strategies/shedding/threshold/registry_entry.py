@@ -2,12 +2,12 @@
 
 from strategies.cluster.model import Round
 from strategies.ordered_sum import ordered_sum
-from strategies.reason_codes import NEXT_ROUNDS, NOTHING, Meaning
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 from strategies.shedding.threshold.fixed import ThresholdShedder
 from strategies.shedding.threshold.parity import ParityThresholdShedder
 from strategies.shedding.threshold.quiet_rounds import quiet
 from strategies.shedding.threshold.settings import ThresholdSettings
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, NOTHING, Meaning
 
 
 def above_mean(record: Round) -> float:

@@ -1,11 +1,17 @@
 """TransferShedder as an entry of the registry: goal, tuning and placement."""
 
 from strategies.cluster.model import Round
-from strategies.reason_codes import CHANGE_SETTING, CHECK_COLLECTOR, NOTHING, SPLIT_BUNDLES, Meaning
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory
 from strategies.shedding.transfer.fixed import transfer_shedder
 from strategies.shedding.transfer.parity import parity_transfer_shedder
 from strategies.shedding.transfer.settings import TransferSettings
+from strategies.states_and_advice_of_codes import (
+    CHANGE_SETTING,
+    CHECK_COLLECTOR,
+    NOTHING,
+    SPLIT_BUNDLES,
+    Meaning,
+)
 
 
 def usage_deviation(record: Round) -> float:

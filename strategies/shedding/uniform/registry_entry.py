@@ -1,11 +1,11 @@
 """UniformLoadShedder as an entry of the registry: goal, tuning and placement."""
 
 from strategies.cluster.model import Round
-from strategies.reason_codes import CHANGE_SETTING, NOTHING, Meaning
 from strategies.shedding.contract import GoalFigure, SheddingStrategy
 from strategies.shedding.uniform.fixed import UniformLoadShedder
 from strategies.shedding.uniform.parity import ParityUniformLoadShedder
 from strategies.shedding.uniform.settings import UniformSettings
+from strategies.states_and_advice_of_codes import CHANGE_SETTING, NOTHING, Meaning
 
 
 def throughput_above_mean(record: Round) -> float:

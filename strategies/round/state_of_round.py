@@ -11,7 +11,7 @@ from math import fsum
 
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import RoundState
-from strategies.reason_codes import CHECK_COLLECTOR, NEXT_ROUNDS, Meanings, StateCode
+from strategies.states_and_advice_of_codes import CHECK_COLLECTOR, NEXT_ROUNDS, Meanings, StateCode
 
 _UNEXPLAINED = (
     "Wait; if it lasts, look for load that does not come from bundles, such as other processes on "

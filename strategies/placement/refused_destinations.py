@@ -9,7 +9,7 @@ from strategies.bundles import namespace_of
 from strategies.cluster.model import Decision, Skip
 from strategies.filters.filter_input_and_result import Allowed
 from strategies.placement.contract import Placement
-from strategies.reason_codes import CHECK_FILTERS, Meaning, Refusal
+from strategies.states_and_advice_of_codes import CHECK_FILTERS, Meaning, Refusal
 
 #: Code of brokers that are being drained, as destinations and in a round's skips.
 BEING_DRAINED = "being-drained"

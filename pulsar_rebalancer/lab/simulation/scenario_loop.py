@@ -11,7 +11,6 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
-from pulsar_rebalancer.lab.simulation.closed_loop import EngineDecider, RoundAnswer, outcome_reports
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.disturbances import DisturbedReports, Rival
 from pulsar_rebalancer.lab.simulation.executor_model import CommandDone, ExecutorModel
@@ -24,6 +23,11 @@ from pulsar_rebalancer.lab.simulation.metrics.figures import (
 )
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation, operations_of
 from pulsar_rebalancer.lab.simulation.operators import Operators
+from pulsar_rebalancer.lab.simulation.polled_cluster import (
+    EngineDecider,
+    RoundAnswer,
+    outcome_reports,
+)
 from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
 from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
