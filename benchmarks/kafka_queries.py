@@ -21,7 +21,7 @@ from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
 from sinks.topics.topic_settings import TopicUri
 from streaming.decode_rows import ReadRows, reading
 from streaming.job import run_job
-from streaming.outputs.batch_facts import counted
+from streaming.outputs.counts_of_micro_batch import counted
 from streaming.outputs.output_topics import open_output
 from streaming.processor import OUTPUT
 from streaming.progress import BatchProgress

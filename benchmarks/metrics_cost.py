@@ -33,7 +33,7 @@ from strategies.fold.engine import Engine
 from streaming.decode_rows import reading
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.batch_facts import BatchTally, Written, read_facts
+from streaming.outputs.counts_of_micro_batch import BatchTally, Written, read_facts
 from streaming.processor import FoldNotes, fold, newest_accepted_ms
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

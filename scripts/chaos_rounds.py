@@ -14,7 +14,7 @@ import numpy as np
 from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S, START_MS
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
-from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
+from pulsar_rebalancer.lab.simulation.executor_and_outage_model import ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports

@@ -15,7 +15,7 @@ from sinks.topics.topic_settings import Connections
 from sinks.wire.raw_broker_reports import brokers_in
 from sinks.wire.record_decoding import cluster_of
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, PulsarRelease, release_of
-from streaming.checkpoint.remembered_settings import PARTITIONS, Guard
+from streaming.checkpoint.remembered_and_changed_settings import PARTITIONS, Guard
 from streaming.settings import JobSettings
 
 #: Age (ms) of the oldest telemetry in which versions are looked for: a collector publishes the

@@ -16,7 +16,7 @@ from sinks.metrics.http_server_and_probes import (
 )
 from strategies.cluster.intent_contract import LASTING
 from strategies.states_and_advice_of_codes import STATES
-from streaming.outputs.batch_facts import (
+from streaming.outputs.counts_of_micro_batch import (
     BatchFacts,
     ClusterCounts,
     RoundFigures,

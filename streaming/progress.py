@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
-from streaming.outputs.batch_facts import BatchFacts, Written, observed
+from streaming.outputs.counts_of_micro_batch import BatchFacts, Written, observed
 from streaming.spark_log_rotation import cut
 
 OnProgress = Callable[["BatchProgress"], None]

@@ -21,7 +21,7 @@ from strategies.cluster.intent_contract import LASTING
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps_and_forgetting import forget_after_ms
 from strategies.fold.warm_window import warm_window_ms
-from streaming.checkpoint.remembered_settings import (
+from streaming.checkpoint.remembered_and_changed_settings import (
     GUARD,
     NO_WARMING,
     Guard,

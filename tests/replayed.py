@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.wire.record_decoding import Position
 from strategies.fold.engine import EngineSettings
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 
 Published = Mapping[str, Sequence[bytes]]
 

@@ -19,7 +19,7 @@ from strategies.figures.counts_and_ages import counted
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, foreign_names, guarded, other_settings
 from streaming.checkpoint.locks import CheckpointInUse
-from streaming.checkpoint.remembered_settings import GUARD, guard_of, read_guard
+from streaming.checkpoint.remembered_and_changed_settings import GUARD, guard_of, read_guard
 from streaming.settings import JobSettings, uses_kafka
 from streaming.warm_start import warming
 

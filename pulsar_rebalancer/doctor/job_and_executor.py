@@ -17,7 +17,12 @@ from strategies.figures.counts_and_ages import age
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.locks import CheckpointInUse, Holder, holder
-from streaming.checkpoint.remembered_settings import GUARD, guard_of, read_guard, written_guard
+from streaming.checkpoint.remembered_and_changed_settings import (
+    GUARD,
+    guard_of,
+    read_guard,
+    written_guard,
+)
 from streaming.settings import JobSettings
 
 _JOB, _EPOCHS, _EXECUTOR = "job", "epochs", "executor"

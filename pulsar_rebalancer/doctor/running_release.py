@@ -17,7 +17,7 @@ from strategies.java.pulsar_versions_and_defaults import (
 )
 from streaming.auto_settings import release_in
 from streaming.checkpoint.guard import checkpoint_folder
-from streaming.checkpoint.remembered_settings import written_guard
+from streaming.checkpoint.remembered_and_changed_settings import written_guard
 
 
 def in_release_of_checkpoint(settings: Settings) -> Settings:

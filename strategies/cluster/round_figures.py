@@ -7,7 +7,7 @@ from strategies.states_and_advice_of_codes import StateCode
 
 @dataclass(frozen=True, slots=True)
 class RoundState:
-    """The state of a round, see `round_state_and_advice`."""
+    """The state of a round, see `state_of_round`."""
 
     code: StateCode
     #: A sentence for people, with the code of the deciding skip in brackets.

@@ -13,7 +13,7 @@ from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.fold.first_records_of_log import may_close_first_round
-from strategies.fold.intents_and_notes import forget_notes, notes_about
+from strategies.fold.intent_times_and_notes import forget_notes, notes_about
 from strategies.fold.load_reports import depart
 from strategies.fold.outcomes import apply_commands, drop_finished_orders
 from strategies.fold.producer_votes import count_voters

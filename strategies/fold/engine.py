@@ -29,7 +29,7 @@ from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
 from strategies.fold.first_records_of_log import StartFold
 from strategies.fold.foreign_moves import accept_sweep
-from strategies.fold.intents_and_notes import fold_early, fold_intent, keep_note
+from strategies.fold.intent_times_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.load_reports import accept_report, accept_withdrawal
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time

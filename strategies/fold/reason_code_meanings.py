@@ -18,7 +18,7 @@ from strategies.round import (
     round,
     yielding,
 )
-from strategies.shedding import candidates, reason_texts, relief
+from strategies.shedding import bundles_to_shed, candidates, reason_texts
 from strategies.shedding.contract import SheddingStrategy
 from strategies.splitting import when_extensible, when_modular
 from strategies.states_and_advice_of_codes import Meanings
@@ -29,7 +29,7 @@ RULES = (
     *(anti_affinity, broker_filters, isolation, filter_order_and_settings),
     *(rule_errors, refused_destinations, contract, destinations),
     *(clearance, drain_step, compared_resources, round, participating_brokers, yielding),
-    *(candidates, reason_texts, relief, when_extensible, when_modular),
+    *(candidates, reason_texts, bundles_to_shed, when_extensible, when_modular),
 )
 
 

@@ -5,7 +5,7 @@ Python writes differently are translated: quoting with `\\Q…\\E`, named groups
 as `\\p{Alpha}`, and unions and intersections inside brackets. Classes such as `\\d` and `\\w` mean
 ASCII, as in Java.
 
-Matching time is bounded: `re` matches patterns with few paths through a name, `linear_match`
+Matching time is bounded: `re` matches patterns with few paths through a name, `linear_time_regex`
 matches other patterns in linear time, and patterns that neither can match are refused.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
-from strategies.java.linear_match import Automaton, NotRegularError, parsed, ways
+from strategies.java.linear_time_regex import Automaton, NotRegularError, parsed, ways
 
 _LONGEST = 4_000
 #: Maximum number of paths through a name of 512 characters that `re` may try: that of two unbounded

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from strategies.errors import SettingsError, StateVersionError
 from streaming.checkpoint.locks import LOCKS, locked, sign_lock
-from streaming.checkpoint.remembered_settings import (
+from streaming.checkpoint.remembered_and_changed_settings import (
     DRAFT,
     GUARD,
     MAY_CHANGE,

@@ -19,7 +19,7 @@ from strategies.cluster.cluster_state import BrokerState, ClusterState
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps_and_forgetting import is_forgotten
 from streaming.checkpoint.guard import SPARK_LOG
-from streaming.checkpoint.remembered_settings import GUARD, STATE_FORMAT, read_guard
+from streaming.checkpoint.remembered_and_changed_settings import GUARD, STATE_FORMAT, read_guard
 from streaming.settings import JobSettings, local_path
 from streaming.spark_session import start_session, stop_session
 from streaming.state.state_to_bytes import HEAD, TABLES, row_name, unpack_head

@@ -25,7 +25,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from strategies.errors import StateVersionError
 from streaming.checkpoint.guard import SPARK_LOG, guarded
-from streaming.checkpoint.remembered_settings import (
+from streaming.checkpoint.remembered_and_changed_settings import (
     GUARD,
     PARTITIONS,
     STATE_FORMAT,

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import CODE, SPARK_LOG
-from streaming.checkpoint.remembered_settings import GUARD
+from streaming.checkpoint.remembered_and_changed_settings import GUARD
 from streaming.cluster import python_start, python_start_elsewhere
 from streaming.cluster.missing_on_worker import WorkerReport, content_of, report_missing
 from streaming.cluster.shipping import PROJECT, WORKER_PACKAGES, check_environment, python_name

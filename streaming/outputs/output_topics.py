@@ -21,7 +21,7 @@ from sinks.topics.topic_admin import topic_facts
 from sinks.topics.topic_settings import Topics, TopicUri
 from sinks.wire.round_size_limit import LARGEST_ROUND
 from strategies.errors import PublishRejected, RebalancerError
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from streaming.settings import JobSettings
 from streaming.sources.kafka import client_options
 

@@ -3,8 +3,8 @@ MessagePack library, those that are larger than 4 KiB after Zstandard.
 
 All rows are one text and one value in one state variable, because Spark generates code for every
 column of every variable again in every micro-batch, which costs more than the values of a hundred
-brokers. Raise ROWS_VERSION (`streaming.checkpoint.remembered_settings`) with every change that
-makes older rows unreadable.
+brokers. Raise ROWS_VERSION (`streaming.checkpoint.remembered_and_changed_settings`) with every
+change that makes older rows unreadable.
 
 The state of a cluster is packed field by field, as a micro-batch writes the fields that it changes:
 commands of the last hour are most of a state, and a load report changes none of them. Imports no

@@ -45,7 +45,7 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
 )
 from pulsar_rebalancer.lab.replay.decisions import describe_command, describe_round
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
+from pulsar_rebalancer.lab.simulation.executor_and_outage_model import REACTION_S
 from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,

@@ -39,7 +39,7 @@ from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.fold.engine import EngineSettings
 from strategies.settings import LimitSettings, RoundSettings
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.remembered_settings import guard_of
+from streaming.checkpoint.remembered_and_changed_settings import guard_of
 from streaming.settings import JobSettings
 from tests.control_topic import Control, command, now_ms
 from tests.golden.printed import compare, steady, titled

@@ -19,7 +19,7 @@ from sinks.pulsar_api.connection_settings import PulsarSettings
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.remembered_settings import guard_of
+from streaming.checkpoint.remembered_and_changed_settings import guard_of
 from streaming.settings import JobSettings
 from tests.golden.printed import compare, titled
 from tests.golden.test_doctor import Findings, lines, told_by

@@ -8,7 +8,7 @@ import pytest
 
 from pulsar_rebalancer.lab.simulation.clock import START_MS
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from pulsar_rebalancer.lab.simulation.executor_model import REACTION_S
+from pulsar_rebalancer.lab.simulation.executor_and_outage_model import REACTION_S
 from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,

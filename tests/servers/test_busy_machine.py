@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from tests.spark.workshop import Workshop
 from tests.topic_uris import topic_settings
 from tools.processes.process import Process

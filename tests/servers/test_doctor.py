@@ -17,7 +17,7 @@ from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.epochs import newest_rounds
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.remembered_settings import guard_of
+from streaming.checkpoint.remembered_and_changed_settings import guard_of
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.servers.topic_server import topic_server
 from tests.topic_uris import topic_of

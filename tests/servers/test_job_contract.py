@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import SinkError
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from streaming.settings import JobSettings
 from tests.control_topic import now_ms
 from tests.lanes import variant

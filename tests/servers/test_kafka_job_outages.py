@@ -17,7 +17,7 @@ from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.topic_settings import Topics
 from strategies.errors import PublishRejected
 from streaming.job import _run_with_restarts, run_job
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from tests.replayed import replayed
 from tests.servers.job_stories import job_on, settings_of
 from tests.servers.test_kafka_job import topics

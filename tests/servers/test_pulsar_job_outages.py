@@ -11,7 +11,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.topic_settings import TopicUri
 from strategies.bundles import parse_bundle, topic_hash
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from tests.replayed import replayed
 from tests.servers.job_stories import settings_of
 from tests.servers.test_pulsar_job import topics

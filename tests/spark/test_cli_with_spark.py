@@ -19,7 +19,7 @@ from sinks.recordings.recorder import positioned
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job
-from streaming.outputs.batch_facts import KINDS, Written
+from streaming.outputs.counts_of_micro_batch import KINDS, Written
 from streaming.settings import JobSettings
 from tests.telemetry_lines import load_report, sweep
 from tests.topic_uris import topic_settings

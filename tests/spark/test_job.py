@@ -17,7 +17,7 @@ from sinks.wire.signing_keys import SigningSettings, intents_key
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, check_job, run_job
-from streaming.outputs.batch_facts import KINDS, Written
+from streaming.outputs.counts_of_micro_batch import KINDS, Written
 from streaming.settings import JobSettings
 from streaming.state.shards import shard_keys, shard_of
 from tests.lanes import variant

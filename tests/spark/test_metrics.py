@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from sinks.metrics.http_server_and_probes import Liveness
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from streaming.progress import BatchProgress
 from tests.spark.workshop import Workshop, side_by_side, uneven
 from tests.topic_uris import topic_settings

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.topics.files.topic import FileTopicWriter
-from streaming.checkpoint.remembered_settings import GUARD, read_guard, write_guard
+from streaming.checkpoint.remembered_and_changed_settings import GUARD, read_guard, write_guard
 from tests.replayed import Published, replayed
 from tests.spark.test_process import JobProcess
 from tests.spark.workshop import Workshop, eager, in_epoch, uneven

@@ -16,7 +16,7 @@ from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from sinks.topics.topic_settings import Connections, file_topic_uri
 from strategies.fold.engine import EngineSettings
 from streaming.job import run_job
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings
 from streaming.state.forget_clusters import ForgetPolicy

@@ -23,7 +23,7 @@ from strategies.fold.engine import EngineSettings
 from strategies.settings import VERSION
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse
-from streaming.checkpoint.remembered_settings import guard_of
+from streaming.checkpoint.remembered_and_changed_settings import guard_of
 from streaming.cluster.shipping import (
     PACKAGES,
     Application,

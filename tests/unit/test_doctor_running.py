@@ -16,7 +16,7 @@ from sinks.topics.topic_settings import Connections
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.locks import LOCKS, holder
-from streaming.checkpoint.remembered_settings import Warming, WarmStart, guard_of
+from streaming.checkpoint.remembered_and_changed_settings import Warming, WarmStart, guard_of
 from streaming.settings import JobSettings
 from streaming.warm_start import end_warm_start
 from tests.control_topic import Control, now_ms

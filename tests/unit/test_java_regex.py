@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies.java.linear_match import Automaton, parsed, ways
+from strategies.java.linear_time_regex import Automaton, parsed, ways
 from strategies.java.regex import PatternError, compile_java
 
 #: `matches`: patterns, some of them with many ways through a text, and whether they match it;
@@ -80,7 +80,7 @@ def test_places_between_characters_are_those_of_the_library(place: str, around: 
 
 @pytest.mark.parametrize(("pattern", "tree"), PATTERNS["trees"].items())
 def test_a_new_python_parses_as_before(pattern: str, tree: str) -> None:
-    """The parser is a private part of Python, which `linear_match` has to follow."""
+    """The parser is a private part of Python, which `linear_time_regex` has to follow."""
     assert repr(parsed(pattern)) == tree
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strategies.errors import SettingsError
-from streaming.outputs.batch_facts import Written
+from streaming.outputs.counts_of_micro_batch import Written
 from streaming.progress import BatchProgress, progress_file
 from streaming.spark_log_rotation import cut, keep_short, older_names
 from streaming.temporary_folder import temporary_folder

@@ -19,7 +19,7 @@ from sinks.wire.output_rows import OutputRow
 from strategies.cluster.intent_contract import LASTING
 from strategies.states_and_advice_of_codes import STATES
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.batch_facts import (
+from streaming.outputs.counts_of_micro_batch import (
     BatchFacts,
     BatchTally,
     ClusterCounts,

@@ -8,7 +8,7 @@ import pytest
 
 from sinks.wire.record_decoding import Position
 from streaming.large_records import LargeRecords, spill_folder
-from streaming.outputs.batch_facts import KINDS
+from streaming.outputs.counts_of_micro_batch import KINDS
 from streaming.outputs.output_topics import publish
 
 

@@ -23,7 +23,7 @@ from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease, read_version, release_of
 from streaming.auto_settings import resolve_release, versions_seen
 from streaming.checkpoint.guard import guarded, other_settings
-from streaming.checkpoint.remembered_settings import (
+from streaming.checkpoint.remembered_and_changed_settings import (
     GUARD,
     guard_of,
     read_guard,

@@ -25,8 +25,8 @@ DECIDED_AT = {"Decision": 3, "SheddingReason": 0}
 OTHERS = {
     "admission", "approvals_and_pauses", "producer_votes", "load_reports", "engine", "outcomes",
     "boundaries", "foreign_moves", "gate_and_breaker", "next_step", "roll_state", "view",
-    "accept_intent", "intents_and_notes", "drain_progress", "reason_codes",
-    "round_state_and_advice",
+    "accept_intent", "intent_times_and_notes", "drain_progress", "state_of_round",
+    "states_and_advice_of_codes",
 }  # fmt: skip
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {

@@ -2,7 +2,7 @@
 
 from strategies.cluster.strategy_memory import NO_MEMORY, BrokerMemory, Memory
 from strategies.shedding.broker_memory import kept_of, with_histories
-from strategies.shedding.relief import Room, SheddingReason, relieve
+from strategies.shedding.bundles_to_shed import Room, SheddingReason, relieve
 from tests.world.brokers import MIB, broker, bundles, ns, view
 
 HOT = broker("b1", 90.0, 100.0, bundles(30, 20, 10))

@@ -7,10 +7,10 @@ import pytest
 
 from strategies.cluster.model import BrokerLoad, Decision, Resource, Skip
 from strategies.cluster.strategy_memory import Memory
+from strategies.shedding.bundles_to_shed import as_executed
 from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import revised
-from strategies.shedding.relief import as_executed
 from tests.properties.legal import EAGER
 from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, shedder, view
 from tests.world.sheddings import codes, picked, play, skip_of

@@ -15,7 +15,7 @@ from strategies.errors import StateVersionError
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps_and_forgetting import remains
 from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.remembered_settings import STATE_FORMAT, guard_of
+from streaming.checkpoint.remembered_and_changed_settings import STATE_FORMAT, guard_of
 from streaming.checkpoint_state.reader import (
     BrokerStateRow,
     CheckpointState,

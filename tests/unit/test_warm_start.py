@@ -21,7 +21,13 @@ from strategies.errors import SinkError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.locks import LOCKS
-from streaming.checkpoint.remembered_settings import GUARD, Warming, WarmStart, guard_of, read_guard
+from streaming.checkpoint.remembered_and_changed_settings import (
+    GUARD,
+    Warming,
+    WarmStart,
+    guard_of,
+    read_guard,
+)
 from streaming.checkpoint.spark_checkpoint_files import moved_aside
 from streaming.settings import JobSettings
 from streaming.sources.files import offset_since

@@ -33,7 +33,7 @@ from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
 from strategies.fold.engine import EngineSettings
 from streaming.decode_rows import reading
 from streaming.job_metrics import JobMetrics
-from streaming.outputs.batch_facts import FACTS, Written, read_facts
+from streaming.outputs.counts_of_micro_batch import FACTS, Written, read_facts
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.state.store import StoreCache

@@ -73,7 +73,7 @@ def run(
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
     from streaming.job import run_job
     from streaming.job_metrics import JobMetrics
-    from streaming.outputs.batch_facts import KINDS
+    from streaming.outputs.counts_of_micro_batch import KINDS
 
     def warn(text: str) -> None:
         log.write(Line(text, level="warning"))

@@ -42,7 +42,7 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
-    from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
+    from pulsar_rebalancer.lab.tables.settings_in_recorded_release import in_recorded_release
     from pulsar_rebalancer.lab.tables.tune import tune_on
 
     html_and_recording_options.check_target(html)

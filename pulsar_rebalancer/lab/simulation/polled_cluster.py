@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, PERIOD_S, START_MS
-from pulsar_rebalancer.lab.simulation.executor_model import ExecutorModel
+from pulsar_rebalancer.lab.simulation.executor_and_outage_model import ExecutorModel
 from pulsar_rebalancer.lab.simulation.leader import LongTermRates
 from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
 from strategies.cluster.cluster_state import InMemoryStore

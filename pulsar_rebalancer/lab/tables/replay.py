@@ -22,7 +22,7 @@ from pulsar_rebalancer.lab.replay.decisions import (
 )
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.strategy_goal import goal_of
-from pulsar_rebalancer.lab.tables.recorded_settings import in_recorded_release
+from pulsar_rebalancer.lab.tables.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.json_lines import check_use
 from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_records

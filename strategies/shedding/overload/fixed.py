@@ -14,11 +14,11 @@ from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
+from strategies.shedding.bundles_to_shed import MARGIN, Room, no_taker, relieve
 from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.reason_texts import not_overloaded, nothing_to_shed, overloaded
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import comparable, gathered
-from strategies.shedding.relief import MARGIN, Room, no_taker, relieve
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import unweighted_usage, weighted_usages
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.settings import Weights
+from strategies.shedding.bundles_to_shed import MARGIN, as_executed, relieve_as_java
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding, Usage, largest_weighted_resource
 from strategies.shedding.overload.reason_texts import not_overloaded, overloaded
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import gathered
-from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from strategies.cluster.model import Evidence, Skip
+from strategies.shedding.bundles_to_shed import SheddingReason
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
-from strategies.shedding.relief import SheddingReason
 
 
 def overloaded(usage: float, minimum: float, settings: OverloadSettings) -> SheddingReason:

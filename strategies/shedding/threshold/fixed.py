@@ -16,10 +16,10 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage import usages_by_name
 from strategies.settings import Weights
 from strategies.shedding.broker_memory import with_ewmas
+from strategies.shedding.bundles_to_shed import MARGIN, Room, relieve
 from strategies.shedding.candidates import ordinary_bundles
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import gathered, revised, settling, unusable
-from strategies.shedding.relief import MARGIN, Room, relieve
 from strategies.shedding.threshold.reason_texts import (
     above_average,
     already_fell,

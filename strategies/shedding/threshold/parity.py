@@ -17,10 +17,10 @@ from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import Weights
 from strategies.shedding.broker_memory import with_ewmas
+from strategies.shedding.bundles_to_shed import MARGIN, as_executed, relieve_as_java
 from strategies.shedding.candidates import JavaTies
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import gathered, revised
-from strategies.shedding.relief import MARGIN, as_executed, relieve_as_java
 from strategies.shedding.threshold.reason_texts import (
     above_average,
     below_threshold,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from strategies.cluster.model import Evidence, Skip
+from strategies.shedding.bundles_to_shed import SheddingReason
 from strategies.shedding.reason_texts import broker_skips, mib, points, setting
-from strategies.shedding.relief import SheddingReason
 from strategies.shedding.threshold.settings import ThresholdSettings
 
 
