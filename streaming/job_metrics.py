@@ -14,7 +14,7 @@ from sinks.metrics.http_server_and_probes import (
     remove_cluster,
     set_all,
 )
-from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.intent_records_and_states import LASTING
 from strategies.states_and_advice_of_codes import STATES
 from streaming.outputs.counts_of_micro_batch import (
     BatchFacts,

@@ -17,7 +17,7 @@ from sinks.topics.files.topic import FileTopicReader
 from sinks.topics.open_topics import ends, records_of
 from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.record_decoding import cluster_of
-from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.intent_records_and_states import LASTING
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps_and_forgetting import forget_after_ms
 from strategies.fold.warm_window import warm_window_ms

@@ -14,7 +14,8 @@ from uuid import uuid4
 
 import typer
 
-from pulsar_rebalancer.cli import console, exit_codes, options
+from pulsar_rebalancer.cli import console, exit_codes
+from pulsar_rebalancer.cli.person import person_of
 from pulsar_rebalancer.cli.service_log import Line, Log, log_of
 from pulsar_rebalancer.decisions.intents import (
     IntentAnswers,
@@ -30,7 +31,7 @@ from sinks.graceful_stop import Stop, stopping, wall_clock_ms
 from sinks.topics.open_topics import open_publisher
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing_keys import SigningKey, intents_key
-from strategies.cluster.intent_contract import ENDED, Intent, IntentAction, IntentStatus
+from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.counts_and_ages import age
 
@@ -168,7 +169,7 @@ def intent_session(
     """Opens the topics of a cluster's rounds. `cluster`, `by`: None = as in the settings, and this
     user. Raises IntentError, SettingsError, SinkError.
     """
-    person = options.person(by)
+    person = person_of(by)
     check_words(person, reason)
     connections, log, now_ms = settings.connections, log_of(settings), wall_clock_ms()
     key = intents_key(connections.signing)

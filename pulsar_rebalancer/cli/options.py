@@ -1,6 +1,5 @@
 """Options shared by several commands."""
 
-import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -107,17 +106,6 @@ def named_release(version: str, flag: str) -> PulsarRelease:
             ]
         )
     return read.release
-
-
-def person(by: str | None) -> str:
-    """The person who decides something: `by`, otherwise the login of this user. Raises
-    SettingsError.
-    """
-
-    try:
-        return by or getpass.getuser()
-    except (KeyError, OSError):
-        raise SettingsError(["--by: this user has no login; write your name"]) from None
 
 
 def debug(ctx: typer.Context) -> bool:

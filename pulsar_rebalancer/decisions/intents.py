@@ -17,9 +17,9 @@ from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.operator_records import check_person
 from sinks.wire.record_decoding import decode_round
 from sinks.wire.signing_keys import SigningKey, signing_key
-from strategies.cluster.intent_contract import Intent, IntentStatus
-from strategies.cluster.intent_state import intents_of_statuses
+from strategies.cluster.intent_records_and_states import Intent, IntentStatus
 from strategies.cluster.model import Round
+from strategies.cluster.remembered_intents import intents_of_statuses
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
 from strategies.figures.counts_and_ages import counted
 from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept

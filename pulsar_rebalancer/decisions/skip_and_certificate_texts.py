@@ -4,7 +4,7 @@ bundles cannot help; and its skips, drains and rolls.
 
 from math import isnan
 
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.figures.counts_and_ages import counted, first_of

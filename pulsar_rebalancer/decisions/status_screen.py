@@ -13,7 +13,7 @@ from pulsar_rebalancer.decisions.plans import Plan
 from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status, late_after_ms
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import describe_intent, proves_bound
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
-from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.intent_records_and_states import LASTING
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
 from strategies.executor.approvals_and_pauses import DONE

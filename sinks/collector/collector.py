@@ -20,7 +20,8 @@ from sinks.collector.broker_poll import Pass, Poll, Report
 from sinks.collector.extensible_poll import names_of
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
+from sinks.pulsar_api.broker_facts import LoadManager
+from sinks.pulsar_api.leader_and_own_shedder import LeaderFacts, LeaderPoll
 from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw_broker_reports import ReportEnvelope

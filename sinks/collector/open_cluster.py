@@ -14,7 +14,6 @@ from sinks.collector.settings import CollectorSettings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import (
-    LeaderPoll,
     LoadManager,
     check_cluster_name,
     configured_manager,
@@ -23,6 +22,7 @@ from sinks.pulsar_api.broker_facts import (
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import FrozenReports
+from sinks.pulsar_api.leader_and_own_shedder import LeaderPoll
 from strategies.errors import Refused
 
 #: Stands for the cluster's name in a call that does not need it.

@@ -20,10 +20,9 @@ from sinks.executor.approvals_and_held_commands import (
     RefusedRecord,
     next_held,
 )
-from sinks.executor.journal import Journal
+from sinks.executor.journal import Journal, MoveJournal
 from sinks.executor.judge_command import Facts, Judgement, judge
 from sinks.executor.move_gate_and_holds import MoveGuard, RateLimiter
-from sinks.executor.move_journal import MoveJournal
 from sinks.executor.outcome_status_and_reason import (
     Allowance,
     Effect,

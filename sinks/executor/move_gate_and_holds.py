@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Generic, TypeVar
 
-from sinks.executor.move_journal import KEPT, MoveJournal
+from sinks.executor.journal import KEPT, MoveJournal
 from sinks.executor.settings import GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.frozen_brokers import Probe, probe

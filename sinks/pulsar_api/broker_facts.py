@@ -1,14 +1,13 @@
-"""Facts about brokers: configured and running load manager, name of their cluster, who leads it and
-whether its own shedder is on there, their clocks, and the addresses of their binary protocol.
+"""Facts about brokers: configured and running load manager, name of their cluster, their clocks,
+and the addresses of their binary protocol.
 """
 
 import json
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
@@ -68,51 +67,6 @@ def check_cluster_name(
                 f"{name}, or correct pulsar.admin_urls"
             ]
         )
-
-
-#: Pause after a failed look. The sweep waits for the answer, and works without it.
-_PAUSE_MS = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderFacts:
-    """Id of the leading broker, and whether it sheds load by itself; None = unknown."""
-
-    leader: str | None = None
-    shedding: bool | None = None
-
-
-@dataclass
-class LeaderPoll:
-    """Asks for the leader once per pass. `admin` must not retry by itself; `clock_ms`: ms."""
-
-    admin: PulsarAdmin
-    clock_ms: Callable[[], int]
-    _failed_ms: int | None = None
-
-    def run(self) -> LeaderFacts:
-        """The facts as far as brokers answer; a permission that is missing is no error here."""
-        if self._failed_ms is not None and self.clock_ms() < self._failed_ms + _PAUSE_MS:
-            return LeaderFacts()
-        self._failed_ms, leader = None, None
-        try:
-            leader = self.admin.leader()
-            return (
-                LeaderFacts()
-                if leader is None
-                else LeaderFacts(leader, _sheds(self.admin.configuration(leader)))
-            )
-        except AdminError:
-            self._failed_ms = self.clock_ms()
-            return LeaderFacts(leader)
-
-
-def _sheds(configuration: dict[str, str]) -> bool | None:
-    """True if a broker with this runtime configuration sheds load while it leads."""
-    sheds = configuration.get("loadBalancerSheddingEnabled")
-    if sheds is None:
-        return None
-    return sheds == "true" and configuration.get("loadBalancerEnabled") != "false"
 
 
 def broker_time_s(broker: str, settings: PulsarSettings) -> int | None:

@@ -16,7 +16,7 @@ from sinks.wire.contracts.execution import (
 from sinks.wire.contracts.fields import LONGEST_NAME, or_none, or_unset
 from sinks.wire.contracts.telemetry import IntentRecord
 from sinks.wire.names_and_times import check_broker, check_cluster, quoted
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.errors import WireError
 from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome, ApprovedCommand
 

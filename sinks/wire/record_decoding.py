@@ -37,7 +37,7 @@ from sinks.wire.operator_records import to_approval, to_approval_outcome
 from sinks.wire.record_encoding import to_command, to_round
 from sinks.wire.signing_keys import SigningKey, check_intent_signature
 from sinks.wire.telemetry_to_engine import to_outcome, to_record
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import (
     LARGEST_TIME,
     Command,

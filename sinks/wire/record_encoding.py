@@ -22,7 +22,7 @@ from sinks.wire.contracts.job_output import (
     StateRecord,
 )
 from sinks.wire.contracts.telemetry import OutcomeReportRecord
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Command, Evidence, Expected, Outcome, Round, Scalar, Skip
 from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
 from strategies.errors import ContractError

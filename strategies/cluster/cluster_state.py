@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar
 
 from strategies.bundles import TableSummary
 from strategies.cluster.budget import Spent
-from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.model import Figures, Owned
 from strategies.cluster.move_cost import MeasuredPause
 from strategies.cluster.packed_records import EarlyRecord, decompress_record
 from strategies.cluster.quota import EMPTY, Bulkhead
+from strategies.cluster.remembered_intents import NO_INTENTS, Intents
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory
 from strategies.settings import RoundSettings

@@ -6,8 +6,8 @@ Cool-downs map a bundle to when its last one began (ms since the epoch).
 from collections.abc import Collection, Iterable, Mapping
 
 from strategies.cluster.cluster_state import ClusterState, InFlight
-from strategies.cluster.intent_state import DRAIN
 from strategies.cluster.model import Command
+from strategies.cluster.remembered_intents import DRAIN
 from strategies.cluster.rival_state import Rivals
 
 

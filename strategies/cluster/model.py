@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from strategies.bundles import BundleLoads, Floats, Ints, TableSummary, no_bundles
-from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.intent_records_and_states import Intent, IntentStatus
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
 from strategies.filters.broker_filters import EvenDistribution

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from strategies.cluster import model
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.errors import ContractError
 

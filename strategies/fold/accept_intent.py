@@ -8,8 +8,13 @@ refusal.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
-from strategies.cluster.intent_state import Drain, Intents, Roll, finish_drain, status_of_roll
+from strategies.cluster.intent_records_and_states import (
+    Intent,
+    IntentAction,
+    IntentStatus,
+    RollPhase,
+)
+from strategies.cluster.remembered_intents import Drain, Intents, Roll, finish_drain, status_of_roll
 from strategies.figures.counts_and_ages import age
 
 #: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons

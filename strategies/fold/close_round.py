@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from strategies.cluster import cool_downs
 from strategies.cluster.budget import entries_of_last_hour
 from strategies.cluster.cluster_state import BrokerState, ClusterState, StateStore
-from strategies.cluster.intent_state import forget_old_intents
 from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
+from strategies.cluster.remembered_intents import forget_old_intents
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.fold.first_records_of_log import may_close_first_round
 from strategies.fold.intent_times_and_notes import forget_notes, notes_about

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster.cluster_state import StateStore, quick_replace
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import (
     REPEATED,
     Event,

@@ -17,10 +17,10 @@ from strategies.cluster.cluster_state import (
     read_note,
     tolerance_of,
 )
-from strategies.cluster.intent_contract import Intent
-from strategies.cluster.intent_state import Intents
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import Owned, Rejection
 from strategies.cluster.packed_records import EarlyRecord, compress_record
+from strategies.cluster.remembered_intents import Intents
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
 from strategies.fold.first_records_of_log import MOST_EARLY_RECORDS
 from strategies.fold.foreign_moves import Listing, learn_list

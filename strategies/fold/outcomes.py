@@ -22,9 +22,9 @@ from strategies.cluster.cluster_state import (
     StateStore,
     newest_entries,
 )
-from strategies.cluster.intent_state import Answers, Intents
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
+from strategies.cluster.remembered_intents import Answers, Intents
 from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
 from strategies.round.round_input import RoundResult
 

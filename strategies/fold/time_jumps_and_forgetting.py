@@ -22,8 +22,14 @@ from strategies.cluster.cluster_state import (
     StateStore,
     read_note,
 )
-from strategies.cluster.intent_state import NO_INTENTS, Answers, Drain, Intents, move_intents_back
 from strategies.cluster.packed_records import compress_record
+from strategies.cluster.remembered_intents import (
+    NO_INTENTS,
+    Answers,
+    Drain,
+    Intents,
+    move_intents_back,
+)
 from strategies.cluster.rival_state import move_rivals_back
 from strategies.cluster.strategy_memory import NO_EPISODE
 from strategies.executor.admission import MOST_AHEAD_MS

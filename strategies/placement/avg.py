@@ -20,13 +20,13 @@ from strategies.placement.contract import (
     Placement,
     PlacementStrategy,
     Request,
-    draw,
     fewest_arrivals,
     levels,
     lowest,
     unplaced,
     without_figures,
 )
+from strategies.placement.draw import draw
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key, with_planned
 from strategies.states_and_advice_of_codes import CHECK_FILTERS, Meaning

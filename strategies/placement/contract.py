@@ -8,7 +8,6 @@ that its figures do not show yet.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from math import fsum, inf, isfinite
 from typing import Any, Protocol, runtime_checkable
 
@@ -209,16 +208,6 @@ class DestinationRules:
 def seed_of(cluster: str, round_: int, bundle: str) -> str:
     """The seed of a draw: it depends on cluster, round and bundle only."""
     return "\x1f".join((cluster, str(round_), bundle))
-
-
-def draw(best: Sequence[str], seed: str) -> str:
-    """Draws one of these brokers, each with the same probability over all seeds, whatever their
-    order.
-    """
-    number = int.from_bytes(
-        blake2b(seed.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
-    )
-    return sorted(best)[number % len(best)]
 
 
 def unplaced(memory: Memory) -> Placement:

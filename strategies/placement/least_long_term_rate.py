@@ -15,13 +15,13 @@ from strategies.placement.contract import (
     Placement,
     PlacementStrategy,
     Request,
-    draw,
     levels,
     lowest,
     unknown_broker,
     unplaced,
     without_figures,
 )
+from strategies.placement.draw import draw
 from strategies.settings import Setting
 from strategies.states_and_advice_of_codes import ADD_BROKERS, Meaning
 

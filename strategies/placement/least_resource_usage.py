@@ -20,7 +20,6 @@ from strategies.placement.contract import (
     Placement,
     PlacementStrategy,
     Request,
-    draw,
     levels,
     mean_of,
     unknown_broker,
@@ -28,6 +27,7 @@ from strategies.placement.contract import (
     well_below,
     without_figures,
 )
+from strategies.placement.draw import draw
 from strategies.settings import Setting
 from strategies.shedding.broker_memory import kept_of
 

@@ -12,12 +12,12 @@ from strategies.placement.contract import (
     PlacementStrategy,
     Placer,
     Request,
-    draw,
     fewest_arrivals,
     levels,
     lowest,
     without_figures,
 )
+from strategies.placement.draw import draw
 from strategies.registry import Registry
 from strategies.settings import Mode
 

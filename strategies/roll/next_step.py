@@ -10,10 +10,10 @@ process before (decision 0242).
 from collections.abc import Iterator
 from functools import partial
 
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.counts_and_ages import age
-from strategies.roll.roll_state import (
+from strategies.roll.roll_state_and_evidence import (
     IN_WORK,
     EndProcess,
     HaltRoll,

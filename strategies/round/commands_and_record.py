@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal
 
-from strategies.cluster.intent_state import statuses
 from strategies.cluster.model import LARGEST_TIME, Command, Decision, Round, Scalar, Skip
+from strategies.cluster.remembered_intents import statuses
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.figures.estimate import Estimate, spread
 from strategies.round.round_input import RoundInput, RoundResult, Rules, digest_of

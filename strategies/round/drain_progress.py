@@ -8,8 +8,8 @@ from itertools import pairwise
 from math import sqrt
 
 from strategies.cluster.cluster_state import BrokerState
-from strategies.cluster.intent_contract import RollPhase
-from strategies.cluster.intent_state import (
+from strategies.cluster.intent_records_and_states import RollPhase
+from strategies.cluster.remembered_intents import (
     Answers,
     Drain,
     DrainState,

@@ -14,9 +14,9 @@ from math import inf, isfinite
 from strategies.bundles import is_system_bundle
 from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import InFlight, Order
-from strategies.cluster.intent_state import DRAIN, Intents
 from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import expected_pause_ms
+from strategies.cluster.remembered_intents import DRAIN, Intents
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.estimate import share_of_traffic
 from strategies.java.fixed_and_parity import MODE_RULES

@@ -11,13 +11,13 @@ from functools import cache
 
 from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import Gained
-from strategies.cluster.intent_state import statuses
 from strategies.cluster.model import (
     ClusterView,
     Decision,
     Round,
     Skip,
 )
+from strategies.cluster.remembered_intents import statuses
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice

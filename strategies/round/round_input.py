@@ -12,9 +12,9 @@ import numpy as np
 from strategies.cluster.budget import Spent
 from strategies.cluster.cluster_state import BrokerState, ClusterState, InFlight
 from strategies.cluster.cool_downs import of_all_moves
-from strategies.cluster.intent_state import NO_INTENTS, Intents
 from strategies.cluster.model import Command, Owned, Round
 from strategies.cluster.packed_records import figures_to_list
+from strategies.cluster.remembered_intents import NO_INTENTS, Intents
 from strategies.cluster.rival_state import values_for_digest
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import AdviceSettings

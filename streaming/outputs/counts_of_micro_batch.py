@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sinks.wire.output_rows import OutputRow
-from strategies.cluster.intent_contract import ENDED
+from strategies.cluster.intent_records_and_states import ENDED
 
 #: Kind of a row with facts.
 FACTS = "facts"

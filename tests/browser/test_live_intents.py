@@ -7,7 +7,7 @@ import pytest
 
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.record_encoding import encode_round
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from tests.browser.conftest import Open
 from tests.control_topic import now_ms
 from tests.live_server import page_of

@@ -55,7 +55,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import (
 )
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.settings.merge_sources import load
-from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies
 from strategies.figures.counts_and_ages import counted
 from strategies.fold.engine import EngineSettings

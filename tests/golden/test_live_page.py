@@ -18,7 +18,7 @@ from pulsar_rebalancer.decisions.live.snapshot_fold import (
     TopicHealth,
 )
 from pulsar_rebalancer.decisions.read_status import TelemetryHead
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.executor.approvals_and_pauses import ApprovalOutcome
 from tests.golden.printed import compare, titled
 from tests.live_topics import MadeUpCluster

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from strategies.roll.roll_state import RestartRun, RollStep
+from strategies.roll.roll_state_and_evidence import RestartRun, RollStep
 from strategies.states_and_advice_of_codes import StateCode
 from tests.golden.printed import compare
 from tests.world.rolls import (

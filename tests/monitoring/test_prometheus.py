@@ -18,7 +18,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, outco
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.wire.operator_records import encode_intent
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import LoadReport, Outcome
 from strategies.fold.engine import EngineSettings
 from tests.control_topic import Control, command

@@ -12,7 +12,7 @@ import numpy as np
 from sinks.wire.record_decoding import Position, pack_origin
 from strategies.cluster import model
 from strategies.cluster.cluster_state import InMemoryStore, StateStore
-from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import DrainSettings, RoundSettings
 from tests.properties.legal import EAGER, MODES

@@ -7,7 +7,7 @@ from random import Random
 
 from benchmarks.uncertified import UNCERTIFIED
 from strategies.fold.engine import EngineSettings
-from strategies.roll.roll_state import RollRules
+from strategies.roll.roll_state_and_evidence import RollRules
 from strategies.settings import DrainSettings, LimitSettings
 from tests.properties.legal import EAGER, MODES
 from tests.world.telemetry import T0

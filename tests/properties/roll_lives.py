@@ -14,9 +14,9 @@ from pulsar_rebalancer.lab.simulation.operators import ModelledRoll
 from strategies.bundles import is_system_bundle
 from strategies.cluster import model
 from strategies.cluster.cluster_state import InMemoryStore
-from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.roll.roll_state import Observation, RollRules, RollState
+from strategies.roll.roll_state_and_evidence import Observation, RollRules, RollState
 from tests.properties.roll_draws import (
     MINUTE_MS,
     Faults,

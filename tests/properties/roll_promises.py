@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from strategies.bundles import is_system_bundle
 from strategies.cluster import model
-from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
+from strategies.cluster.intent_records_and_states import LASTING, Intent, IntentStatus
 from strategies.fold.engine import EngineSettings
 from strategies.patterns_and_windows import is_open, read_windows
-from strategies.roll.roll_state import IN_WORK
+from strategies.roll.roll_state_and_evidence import IN_WORK
 
 #: Rounds within which a drain makes progress or says what is in its way.
 PATIENCE = 20

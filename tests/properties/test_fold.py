@@ -23,7 +23,7 @@ from strategies.bundles import (
     TableSummary,
 )
 from strategies.cluster.cluster_state import BrokerState, ClusterState, InMemoryStore
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import Command, Event, Outcome, OutcomeReport
 from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.fold.engine import Engine, EngineSettings

@@ -16,7 +16,7 @@ from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, Rejection
 from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.roll.roll_state import RollRules
+from strategies.roll.roll_state_and_evidence import RollRules
 from streaming.state.state_to_bytes import to_bytes
 from tests.properties.roll_draws import Faults, ModelledBroker
 from tests.properties.roll_lives import RollLife

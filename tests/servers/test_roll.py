@@ -18,7 +18,7 @@ from typing import Literal
 import pytest
 
 from sinks.wire.record_decoding import decode_outcome
-from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.intent_records_and_states import LASTING
 from strategies.cluster.model import Round
 from tests.servers.test_closed_loop import (
     all_are_seen,

@@ -28,7 +28,7 @@ from sinks.wire.record_decoding import (
     unpack_origin,
 )
 from sinks.wire.signing_keys import SigningKey, SigningSettings
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
 from strategies.cluster.packed_records import pack_record
 from streaming.decode_rows import PackedRecord, Unread, pack_records, packer, reading, unpacking

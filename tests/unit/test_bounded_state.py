@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from strategies.cluster.cluster_state import BrokerState, ClusterState, InMemoryStore
-from strategies.cluster.intent_state import Drain, Intents, Roll
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.cluster.move_cost import MoveCost
 from strategies.cluster.quota import Bulkhead
+from strategies.cluster.remembered_intents import Drain, Intents, Roll
 from strategies.cluster.rival_state import Rivals
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory
 from strategies.fold.engine import EngineSettings

@@ -17,7 +17,7 @@ from sinks.secret_file import Secret
 from sinks.wire.record_decoding import decode
 from sinks.wire.record_encoding import encode_round
 from sinks.wire.signing_keys import SigningKey
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import Round
 from tests.control_topic import Control, now_ms
 from tests.unit.command_line import Answer, rebalancer

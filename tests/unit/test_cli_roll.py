@@ -8,7 +8,7 @@ from threading import Timer
 
 import pytest
 
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from tests.architecture.command_line import ROOT
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster

@@ -11,7 +11,7 @@ import pytest
 from pulsar_rebalancer.cli.roll.cluster_observer import ClusterObserver, WaitingPlans
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.wire.record_encoding import encode_outcome
-from strategies.cluster.intent_contract import RollPhase
+from strategies.cluster.intent_records_and_states import RollPhase
 from strategies.errors import Unauthorized
 from tests.control_topic import TOPICS, Control, command, outcome
 from tests.pulsar_fake.model import Cluster

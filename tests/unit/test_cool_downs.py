@@ -2,7 +2,7 @@
 
 from strategies.cluster import cool_downs
 from strategies.cluster.cluster_state import ClusterState
-from strategies.cluster.intent_state import DRAIN
+from strategies.cluster.remembered_intents import DRAIN
 from strategies.cluster.rival_state import ForeignMove, Rivals
 from tests.control_topic import command
 

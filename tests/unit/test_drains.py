@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import OutcomeStatus, Round
 from strategies.fold.engine import EngineSettings
 from strategies.settings import DrainSettings, LimitSettings, Mode

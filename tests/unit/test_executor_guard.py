@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sinks.executor.journal import MoveJournal
 from sinks.executor.move_gate_and_holds import MoveGate
-from sinks.executor.move_journal import MoveJournal
 from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put

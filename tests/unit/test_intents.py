@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from strategies.cluster.cluster_state import InMemoryStore
-from strategies.cluster.intent_contract import Intent, RollPhase
-from strategies.cluster.intent_state import NO_INTENTS, Intents, intents_of_statuses, statuses
+from strategies.cluster.intent_records_and_states import Intent, RollPhase
 from strategies.cluster.model import Round, TelemetryRecord
+from strategies.cluster.remembered_intents import NO_INTENTS, Intents, intents_of_statuses, statuses
 from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
 from strategies.fold.engine import Engine, EngineSettings
 from tests.world.intents import drain, id_of, of_roll, roll, undrain

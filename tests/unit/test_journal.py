@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from sinks.executor.approvals_and_held_commands import ApprovalJournal
-from sinks.executor.journal import Journal, Received, unfinished_commands
-from sinks.executor.move_journal import KEPT, MoveJournal
+from sinks.executor.journal import KEPT, Journal, MoveJournal, Received, unfinished_commands
 from sinks.wire.record_decoding import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError

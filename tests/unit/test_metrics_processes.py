@@ -16,7 +16,7 @@ from sinks.collector.collector import StepResult
 from sinks.metrics.http_server_and_probes import MOST_CLUSTERS, Liveness
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from sinks.wire.output_rows import OutputRow
-from strategies.cluster.intent_contract import LASTING
+from strategies.cluster.intent_records_and_states import LASTING
 from strategies.states_and_advice_of_codes import STATES
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.counts_of_micro_batch import (

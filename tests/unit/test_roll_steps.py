@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import (
+from strategies.roll.roll_state_and_evidence import (
     EndProcess,
     HaltRoll,
     KeepWaiting,

@@ -30,12 +30,12 @@ from pulsar_rebalancer.watch.watch_folder import (
 from pulsar_rebalancer.watch.watch_loop import DryRuns, Processes, WatchScreen, follow
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.broker_facts import LeaderFacts
 from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.leader_and_own_shedder import LeaderFacts
 from sinks.topics.open_topics import open_consumer
 from sinks.topics.topic_settings import file_topic
 from sinks.wire.record_decoding import decode_round
-from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStateCode, IntentStatus
 from strategies.cluster.model import Round
 from strategies.errors import Refused, SettingsError
 from tests.control_topic import TOPICS, Control, command, now_ms

@@ -15,7 +15,7 @@ from sinks.wire.record_decoding import (
     peek,
 )
 from strategies.cluster import model
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.errors import WireError
 from tests.changed_records import changed, without
 from tests.telemetry_lines import T0, bundle, line, load_report, one_of_each

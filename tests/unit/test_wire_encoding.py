@@ -43,7 +43,7 @@ from sinks.wire.record_encoding import (
     encode_round,
 )
 from sinks.wire.signing_keys import SigningKey, SigningSettings, intents_key
-from strategies.cluster.intent_contract import Intent, IntentStatus
+from strategies.cluster.intent_records_and_states import Intent, IntentStatus
 from strategies.cluster.model import (
     Command,
     Evidence,

@@ -3,7 +3,7 @@
 from hashlib import blake2b
 from typing import Any
 
-from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from tests.world.telemetry import T0
 
 

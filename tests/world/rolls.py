@@ -4,11 +4,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from strategies.cluster.intent_contract import Intent, IntentAction, IntentStatus, RollPhase
+from strategies.cluster.intent_records_and_states import (
+    Intent,
+    IntentAction,
+    IntentStatus,
+    RollPhase,
+)
 from strategies.cluster.model import Round
 from strategies.cluster.round_figures import RoundState
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import Observation, RestartRun, RollRules, RollState, RollStep
+from strategies.roll.roll_state_and_evidence import (
+    Observation,
+    RestartRun,
+    RollRules,
+    RollState,
+    RollStep,
+)
 from strategies.states_and_advice_of_codes import StateCode
 from tests.unit.test_wire_encoding import ROUND
 

@@ -28,7 +28,7 @@ from sinks.metrics.settings import MetricsSettings
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.record_decoding import Position, WireLimits, decode_command, read_command
 from sinks.wire.signing_keys import SigningSettings
-from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
 from strategies.fold.engine import EngineSettings
 from streaming.decode_rows import reading

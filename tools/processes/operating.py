@@ -5,7 +5,7 @@ processes of their own.
 import itertools
 from dataclasses import dataclass, field
 
-from strategies.cluster.intent_contract import LASTING, IntentStatus
+from strategies.cluster.intent_records_and_states import LASTING, IntentStatus
 from tools.processes.loop import Loop
 from tools.processes.process import Process
 

@@ -25,7 +25,7 @@ from pulsar_rebalancer.decisions.intents import (
     what_of,
 )
 from sinks.graceful_stop import wall_clock_ms
-from strategies.cluster.intent_contract import LASTING, Intent, IntentStatus
+from strategies.cluster.intent_records_and_states import LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
 from strategies.figures.counts_and_ages import age
 

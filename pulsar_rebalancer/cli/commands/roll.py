@@ -12,8 +12,8 @@ from pulsar_rebalancer.cli.roll.cluster_observer import ClusterObserver
 from pulsar_rebalancer.cli.roll.roll_process import RollEnd, RollProcess
 from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
 from sinks.graceful_stop import wall_clock_ms
-from strategies.cluster.intent_contract import Intent, IntentStatus
-from strategies.roll.roll_state import EndProcess, RollRules, RollState, known_brokers
+from strategies.cluster.intent_records_and_states import Intent, IntentStatus
+from strategies.roll.roll_state_and_evidence import EndProcess, RollRules, RollState, known_brokers
 
 _RestartCommand = Annotated[
     str,

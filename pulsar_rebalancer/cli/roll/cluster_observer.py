@@ -20,10 +20,10 @@ from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import NONE, FreezeWatch, probing
 from sinks.topics.skip_unreadable import check_read
 from sinks.wire.record_decoding import decode_answer
-from strategies.cluster.intent_contract import RollPhase
+from strategies.cluster.intent_records_and_states import RollPhase
 from strategies.cluster.model import Outcome
 from strategies.errors import AdminError, RebalancerError, Unauthorized, WireError
-from strategies.roll.roll_state import Observation
+from strategies.roll.roll_state_and_evidence import Observation
 
 #: Pause between two reads of the plans (s): each opens four topics.
 _EVERY_S = 15.0

@@ -14,11 +14,11 @@ from pulsar_rebalancer.cli.roll.cluster_observer import ClusterObserver
 from sinks.graceful_stop import wall_clock_ms
 from sinks.topics.server_outages import RetryBackoff
 from sinks.wire.contracts.execution import LONGEST_REASON
-from strategies.cluster.intent_contract import Intent
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import Round
 from strategies.errors import SinkError
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import (
+from strategies.roll.roll_state_and_evidence import (
     EndProcess,
     HaltRoll,
     KeepWaiting,

@@ -18,7 +18,7 @@ from pulsar_rebalancer.decisions.log import DecisionLog, state_since
 from pulsar_rebalancer.decisions.plans import pauses_of
 from pulsar_rebalancer.decisions.read_status import INTERVALS, late_after_ms
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import proves_bound, sentences
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.approvals_and_pauses import PauseOrder
 from strategies.figures.counts_and_ages import counted

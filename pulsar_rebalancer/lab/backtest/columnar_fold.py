@@ -28,8 +28,8 @@ from sinks.recordings.columnar_reading import Block, Column, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles import Floats, Ints
 from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState, InMemoryStore
-from strategies.cluster.intent_state import NO_INTENTS
 from strategies.cluster.model import Event, Figures, Skip, Sweep
+from strategies.cluster.remembered_intents import NO_INTENTS
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.foreign_moves import is_calm, learn_calm_sweeps

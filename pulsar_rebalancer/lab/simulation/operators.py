@@ -9,10 +9,10 @@ from typing import Literal
 
 from pulsar_rebalancer.lab.simulation.clock import START_MS
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening
-from strategies.cluster.intent_contract import Intent, IntentAction
+from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from strategies.cluster.model import Round
 from strategies.roll.next_step import next_step
-from strategies.roll.roll_state import (
+from strategies.roll.roll_state_and_evidence import (
     EndProcess,
     HaltRoll,
     KeepWaiting,

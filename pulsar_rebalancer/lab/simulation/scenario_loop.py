@@ -35,7 +35,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import D
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer
 from strategies.bundles import Floats
 from strategies.cluster.cluster_state import InMemoryStore
-from strategies.cluster.intent_contract import IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Policies, Round, Scalar, Sweep, TelemetryRecord
 from strategies.filters.policies import read_policies
 from strategies.fold.engine import EngineSettings, placement_of

@@ -20,7 +20,7 @@ from sinks.wire.contracts.fields import (
     Text,
     Version,
 )
-from strategies.cluster.intent_contract import IntentAction, IntentStateCode, RollPhase
+from strategies.cluster.intent_records_and_states import IntentAction, IntentStateCode, RollPhase
 from strategies.states_and_advice_of_codes import StateCode
 
 

@@ -24,7 +24,7 @@ from sinks.wire.contracts.fields import (
     Throughput,
     Version,
 )
-from strategies.cluster.intent_contract import IntentAction
+from strategies.cluster.intent_records_and_states import IntentAction
 
 #: Usage and limit of what a broker has not measured yet (Pulsar's initial value).
 NOT_MEASURED = -1.0

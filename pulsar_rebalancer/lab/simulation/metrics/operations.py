@@ -9,7 +9,7 @@ from math import isfinite, nan
 import numpy as np
 
 from pulsar_rebalancer.lab.simulation.timeline import Move, Timeline
-from strategies.cluster.intent_contract import IntentStateCode, IntentStatus
+from strategies.cluster.intent_records_and_states import IntentStateCode, IntentStatus
 
 #: Row of the timeline → what its round says about intents.
 Said = Mapping[int, Sequence[IntentStatus]]

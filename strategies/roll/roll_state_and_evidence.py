@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from strategies.cluster.intent_contract import (
+from strategies.cluster.intent_records_and_states import (
     LASTING,
     Intent,
     IntentAction,

@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from strategies.cluster.intent_contract import ENDED, IntentStateCode, IntentStatus, RollPhase
+from strategies.cluster.intent_records_and_states import (
+    ENDED,
+    IntentStateCode,
+    IntentStatus,
+    RollPhase,
+)
 from strategies.cluster.packed_records import EarlyRecord
 
 #: Ended and refused intents are shown for this long, and at most this number of them.
