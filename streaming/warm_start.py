@@ -30,7 +30,7 @@ from streaming.checkpoint.remembered_and_changed_settings import (
     write_guard,
 )
 from streaming.settings import JobSettings
-from streaming.sources.files import offset_since
+from streaming.sources.file_places import offset_since
 
 _MINUTE_MS = 60_000
 #: Maximum number of telemetry records in which a cluster of the job before is looked for.

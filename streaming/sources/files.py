@@ -1,17 +1,13 @@
 """A file topic as a streaming source: byte offsets, limited batches of whole lines.
 
 Spark's own file source reads only complete new files and keeps no order. Offsets contain the number
-of records before them (since the checkpoint began), so the backlog is known in records. The place
-where records of a time begin is found with few reads.
+of records before them (since the checkpoint began), so the backlog is known in records.
 """
 
 import os
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from statistics import median_low
 from typing import Any, TypedDict
 
 import msgspec
@@ -21,83 +17,11 @@ from pyspark.sql.types import StructType
 
 from sinks.durable_files import Fsync
 from sinks.topics.files.consumer import ReadFlush
-from sinks.topics.files.segments import Offset, last_newline, open_segment, segment_path, segments
-from sinks.topics.files.topic import FileTopicReader, TopicRecord
+from sinks.topics.files.topic import FileTopicReader, Offset, TopicRecord
 from sinks.wire.record_decoding import LARGE_BYTES, PEEKED_BYTES, WireLimits, peek
 from streaming.large_records import record_again
+from streaming.sources.file_places import count_lines, offset_since
 from streaming.sources.records import RECORDS, WORTH_A_TASK, TopicSource, record_batch
-
-#: Distance between two places that are looked at; records before the time that are read as well.
-_STEP = 2**18
-#: Number of records whose middle time counts: single clocks may be wrong.
-_RECORDS = 31
-_LATEST = 2**63
-_BLOCK = 2**20
-
-
-class _Timed(msgspec.Struct):
-    ts: int
-
-
-def offset_since(folder: Path, ms: int) -> Offset:
-    """Returns a place before the records of `ms` (of their own time, since the epoch) and later,
-    and after most others. Reads some records of about twenty places, however long the topic is.
-    Raises SinkError.
-    """
-    reader = FileTopicReader(folder)
-    numbers = segments(folder)
-    after = bisect_left(numbers, ms, key=lambda number: _time_at(reader, Offset(number, 0)))
-    if after == 0:
-        return reader.begin()
-    segment = numbers[after - 1]
-    with open_segment(folder, segment) as (descriptor, size):
-        places = [Offset(segment, byte) for byte in range(0, size, _STEP)]
-
-        def line(place: Offset) -> Offset:
-            return Offset(segment, last_newline(descriptor, place.byte))
-
-        later = bisect_left(places, ms, key=lambda place: _time_at(reader, line(place)))
-        return line(places[max(0, later - 1)])
-
-
-def _time_at(reader: FileTopicReader, place: Offset) -> int:
-    """Returns the middle time of the next records; the latest one where none has a time."""
-    records, _ = reader.read(place, _RECORDS)
-    times = []
-    for record in records:
-        try:
-            times.append(msgspec.json.decode(record.value, type=_Timed).ts)
-        except (ValueError, RecursionError):
-            continue
-    return median_low(times) if times else _LATEST
-
-
-def count_lines(folder: Path, begin: Offset, end: Offset) -> int:
-    """Newlines from `begin` to `end`; deleted segments count as empty."""
-    return sum(
-        _count(
-            segment_path(folder, number),
-            begin.byte if number == begin.segment else 0,
-            end.byte if number == end.segment else None,
-        )
-        for number in segments(folder)
-        if begin.segment <= number <= end.segment
-    )
-
-
-def _count(path: Path, begin: int, end: int | None) -> int:
-    try:
-        with path.open("rb") as file:
-            file.seek(begin)
-            rest = (path.stat().st_size if end is None else end) - begin
-            lines = 0
-            while rest > 0 and (block := file.read(min(rest, _BLOCK))):
-                lines += block.count(b"\n")
-                rest -= len(block)
-            return lines
-    except FileNotFoundError:
-        return 0
-
 
 _ROWS = 1_000
 #: What is planned needs no values.

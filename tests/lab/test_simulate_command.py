@@ -10,6 +10,7 @@ import pytest
 from pulsar_rebalancer.lab.simulation.scenarios import catalog
 from pulsar_rebalancer.lab.tables.simulate.published import percentile
 from strategies.errors import SettingsError
+from strategies.shedding.registry import SHEDDERS
 from tests.unit.command_line import Answer, rebalancer
 
 SMALL = """
@@ -96,13 +97,13 @@ def test_all_scenarios_and_strategies_are_checked_before_the_first_run_and_each_
     )
     words = (other, small, "e7-avg-eqal", "none.toml", "--mode", "bogus")
     answer = rebalancer("simulate", *words)
+    *others, last = SHEDDERS
     assert answer.code == 2
     assert [line.removeprefix("error: ") for line in answer.err.splitlines()] == [
         "shedding.avg.low_treshold: unknown setting; did you mean "
         f"shedding.avg.low_threshold? ([settings] of {other})",
-        "shedding.strategy: must be one of 'threshold', 'avg', 'overload', 'uniform', "
-        "'transfer' or 'steady', got \"avgg\"; did you mean avg? "
-        f"([strategy] of {other})",
+        f"shedding.strategy: must be one of {', '.join(map(repr, others))} or {last!r}, "
+        f'got "avgg"; did you mean avg? ([strategy] of {other})',
         "shedding.mode: must be one of 'fixed' or 'parity', got \"bogus\" (--mode)",
         f'limits.moves_per_round: must be a whole number, got "x" ([settings] of {other})',
         "e7-avg-eqal: no such scenario; did you mean e7-avg-equal?",

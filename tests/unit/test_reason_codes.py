@@ -24,8 +24,8 @@ DECIDED_AT = {"Decision": 3, "SheddingReason": 0}
 #: and those that name states.
 OTHERS = {
     "admission", "approvals_and_pauses", "producer_votes", "load_reports", "engine", "outcomes",
-    "boundaries", "foreign_moves", "gate_and_breaker", "next_step", "roll_state_and_evidence", "view",
-    "accept_intent", "intent_times_and_notes", "drain_progress", "state_of_round",
+    "boundaries", "foreign_moves", "gate_and_breaker", "next_step", "roll_state_and_evidence",
+    "view", "accept_intent", "intent_times_and_notes", "drain_progress", "state_of_round",
     "states_and_advice_of_codes",
 }  # fmt: skip
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.

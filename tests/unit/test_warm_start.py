@@ -30,7 +30,7 @@ from streaming.checkpoint.remembered_and_changed_settings import (
 )
 from streaming.checkpoint.spark_checkpoint_files import moved_aside
 from streaming.settings import JobSettings
-from streaming.sources.files import offset_since
+from streaming.sources.file_places import offset_since
 from streaming.warm_start import (
     Used,
     end_warm_start,
