@@ -86,6 +86,12 @@ def test_a_usage_beyond_all_numbers_is_not_measured(to: bytes) -> None:
     assert figures_of(record).bandwidth_in == figures_of(load_report()).bandwidth_in
 
 
+def test_a_list_of_bundles_that_nobody_gives_is_not_named_among_the_faults() -> None:
+    unlisted = changed(load_report(), "report", "bundles", to=None)
+    record = token(unlisted, "report", "cpu", "usage", to=b"1e400")
+    assert said(record) == "cpu.usage is inf"
+
+
 def test_many_bad_rows_are_one_sentence() -> None:
     loads = {bundle(number): 1.0 for number in range(5)}
     record = load_report(loads=loads).replace(b'"msgRateIn":1.0', b'"msgRateIn":-1.0')
