@@ -22,7 +22,7 @@ from strategies.cluster.model import ClusterView
 from strategies.cluster.strategy_memory import Memory
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round import participating_brokers
-from strategies.round.round_input import RoundInput
+from strategies.round.round_input_and_digest import RoundInput
 from strategies.settings import Mode, Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import Shedder, Shedding

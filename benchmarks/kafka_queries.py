@@ -19,10 +19,10 @@ from benchmarks.pass_through import Batch, Stage, decoding, drained, session_of
 from benchmarks.plain import SETTINGS
 from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, kafka_access
 from sinks.topics.topic_settings import TopicUri
-from streaming.decode_rows import ReadRows, reading
 from streaming.job import run_job
 from streaming.outputs.counts_of_micro_batch import counted
 from streaming.outputs.output_topics import open_output
+from streaming.pack_and_decode_records import ReadRows, reading
 from streaming.processor import OUTPUT
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

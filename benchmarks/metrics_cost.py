@@ -30,10 +30,10 @@ from sinks.topics.topic_settings import Connections, file_topic, file_topic_uri
 from sinks.wire.record_decoding import WireLimits
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import Engine
-from streaming.decode_rows import reading
 from streaming.job import run_job
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.counts_of_micro_batch import BatchTally, Written, read_facts
+from streaming.pack_and_decode_records import reading
 from streaming.processor import FoldNotes, fold, newest_accepted_ms
 from streaming.progress import BatchProgress
 from streaming.settings import JobSettings

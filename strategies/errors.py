@@ -10,7 +10,7 @@ RebalancerError
 │   ├── PublishTimeout
 │   ├── PublishRejected
 │   ├── JournalInUse (sinks.executor.journal)
-│   └── NotifierInUse (pulsar_rebalancer.decisions.notices.notifier)
+│   └── NotifierInUse (pulsar_rebalancer.decisions.notices.notice_loop_and_outbox)
 ├── AdminError
 │   ├── CallFailed
 │   │   ├── BrokerUnavailable

@@ -24,6 +24,9 @@ from streaming.outputs.counts_of_micro_batch import (
 )
 from streaming.progress import BatchProgress
 
+#: Longest time between two turns of a loop that works: Spark starts, or its topics do not answer.
+STILL_S = 300.0
+
 _BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 

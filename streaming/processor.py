@@ -22,8 +22,8 @@ from strategies.cluster.model import LoadReport, TelemetryRecord
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
 from strategies.fold.time_jumps_and_forgetting import forget_after_ms
-from streaming.decode_rows import ReadRows, Unread
 from streaming.outputs.counts_of_micro_batch import FACTS, BatchTally
+from streaming.pack_and_decode_records import ReadRows, Unread
 from streaming.state.forget_clusters import ForgetPolicy
 from streaming.state.store import STATE_KEY, STATE_VALUE, Rows, ShardStore, StoreCache
 from streaming.worker_process import Freezer, leave_open, log_once

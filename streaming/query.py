@@ -17,9 +17,9 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.remembered_and_changed_settings import Guard, WarmStart
-from streaming.decode_rows import PACKED, packer, reading, unpacking
 from streaming.outputs.counts_of_micro_batch import counted
 from streaming.outputs.output_topics import Output
+from streaming.pack_and_decode_records import PACKED, packer, reading, unpacking
 from streaming.processor import OUTPUT, PUBLISH_ALL, ClusterProcessor
 from streaming.progress import Progress
 from streaming.settings import JobSettings

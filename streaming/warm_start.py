@@ -20,7 +20,7 @@ from sinks.wire.record_decoding import cluster_of
 from strategies.cluster.intent_records_and_states import LASTING
 from strategies.fold.engine import EngineSettings
 from strategies.fold.time_jumps_and_forgetting import forget_after_ms
-from strategies.fold.warm_window import warm_window_ms
+from strategies.fold.warm_start_length import warm_window_ms
 from streaming.checkpoint.remembered_and_changed_settings import (
     GUARD,
     NO_WARMING,

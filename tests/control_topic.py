@@ -16,7 +16,7 @@ from sinks.wire.record_decoding import decode_answer
 from sinks.wire.record_encoding import encode_command
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus
-from strategies.executor.approvals_and_pauses import ApprovalOutcome
+from strategies.executor.objections_to_approvals import ApprovalOutcome
 from tests.topic_uris import topic_of, topics_of
 
 TOPICS = ("telemetry", "commands", "rounds", "rejected", "outcomes", "approvals")

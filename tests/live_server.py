@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from pulsar_rebalancer.serve.page_process import run_page
+from pulsar_rebalancer.serve.page_start_and_readiness import run_page
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.page_metrics import PageMetrics

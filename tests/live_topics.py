@@ -14,7 +14,7 @@ from sinks.topics.topic_settings import file_topic_uri
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeStatus, Round, Skip
 from strategies.cluster.round_figures import RoundState
-from strategies.figures.estimate import spread
+from strategies.figures.usage_after_moves import spread
 from tests.control_topic import command, outcome
 from tests.notice_builders import a_round
 from tests.telemetry_lines import T0, load_report, sweep

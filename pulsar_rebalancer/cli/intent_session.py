@@ -33,7 +33,7 @@ from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing_keys import SigningKey, intents_key
 from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.counts_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age
 
 #: Pause (s) between two looks for new rounds.
 LOOK_S = 0.5

@@ -21,7 +21,7 @@ from strategies.cluster.intent_records_and_states import Intent, IntentStatus
 from strategies.cluster.model import Round
 from strategies.cluster.remembered_intents import intents_of_statuses
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")

@@ -26,7 +26,7 @@ from sinks.wire.record_decoding import decode_answer, decode_approval, decode_co
 from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SettingsError, SinkError, WireError
-from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
+from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome
 
 Kind = Literal["telemetry", "commands", "rounds", "rejected", "outcomes", "approvals"]
 #: A topic, a JSON Lines file, or a folder that holds either.

@@ -17,7 +17,7 @@ from sinks.wire.operator_records import check_person, encode_approval
 from sinks.wire.signing_keys import SigningKey, approvals_key, signing_key
 from strategies.cluster.model import Command, Outcome
 from strategies.errors import RebalancerError, WireError
-from strategies.executor.approvals_and_pauses import (
+from strategies.executor.objections_to_approvals import (
     DONE,
     PAUSE_VALID_MS,
     Approval,
@@ -28,7 +28,7 @@ from strategies.executor.approvals_and_pauses import (
     PauseOrder,
     plan_id,
 )
-from strategies.figures.estimate import expected_spread, reported_spread
+from strategies.figures.usage_after_moves import expected_spread, reported_spread
 
 #: `refused`: every command has an outcome, none was carried out, and no person denied the plan.
 PlanState = Literal["waiting", "approved", "denied", "expired", "done", "partly", "refused"]

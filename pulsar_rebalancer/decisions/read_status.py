@@ -23,7 +23,7 @@ from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections
 from sinks.wire.raw_broker_reports import RawKind, SourceSettings
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.executor.approvals_and_pauses import PauseOrder
+from strategies.executor.objections_to_approvals import PauseOrder
 from strategies.settings import RoundSettings
 
 #: Telemetry, rounds and rejected records published within this time are read; files of a file topic

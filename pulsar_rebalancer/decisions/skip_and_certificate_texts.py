@@ -7,7 +7,7 @@ from math import isnan
 from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.figures.counts_and_ages import counted, first_of
+from strategies.figures.texts_of_counts_names_and_ages import counted, first_of
 from strategies.round.commands_and_record import Proof
 
 #: Gaps below this fraction read as 0.0 points.

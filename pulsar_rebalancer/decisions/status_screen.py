@@ -16,9 +16,9 @@ from sinks.wire.record_encoding import encode_command, encode_outcome, encode_ro
 from strategies.cluster.intent_records_and_states import LASTING
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
-from strategies.executor.approvals_and_pauses import DONE
-from strategies.figures.counts_and_ages import age, counted, counted_with, first_of
-from strategies.figures.estimate import changes, expected_spread, reported_spread
+from strategies.executor.objections_to_approvals import DONE
+from strategies.figures.texts_of_counts_names_and_ages import age, counted, counted_with, first_of
+from strategies.figures.usage_after_moves import changes, expected_spread, reported_spread
 from strategies.ordered_sum import ordered_sum
 from strategies.round.participating_brokers import TO_MEND
 from strategies.round.state_of_round import reason_of

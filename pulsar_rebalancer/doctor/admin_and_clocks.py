@@ -31,7 +31,11 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_facts import broker_time_s, check_cluster_name, running_manager
+from sinks.pulsar_api.cluster_name_clock_and_load_manager import (
+    broker_time_s,
+    check_cluster_name,
+    running_manager,
+)
 from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls
 from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing

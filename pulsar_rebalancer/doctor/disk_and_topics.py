@@ -15,7 +15,7 @@ from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.topic_admin import PulsarTopicFacts, pulsar_topic_facts, topic_facts
 from sinks.topics.topic_settings import Connections, Topics, TopicUri
 from strategies.errors import RebalancerError, SettingsError, Unauthorized
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, foreign_names, guarded, other_settings
 from streaming.checkpoint.locks import CheckpointInUse

@@ -13,7 +13,7 @@ from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
 from sinks.topics.epochs import History, RoundEpoch, histories, newest_rounds
 from sinks.topics.skip_unreadable import Skipped
 from strategies.errors import RebalancerError, SettingsError
-from strategies.figures.counts_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import checkpoint_folder, guarded
 from streaming.checkpoint.locks import CheckpointInUse, Holder, holder

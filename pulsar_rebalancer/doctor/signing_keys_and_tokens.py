@@ -26,7 +26,7 @@ from sinks.wire.signing_keys import (
     signing_key,
 )
 from strategies.errors import RebalancerError, SettingsError
-from strategies.figures.counts_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.settings import RoundSettings
 
 #: A person who has less time rarely sees a plan before it expires.

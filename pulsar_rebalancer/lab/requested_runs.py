@@ -12,7 +12,7 @@ from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
 from pulsar_rebalancer.lab.simulation.scenario_loop import SimulationTask, run
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.strategy_goal import goal_of
@@ -74,7 +74,7 @@ class RunRequest:
         """The task of the run. Raises SettingsError with all errors of the scenario and the
         settings.
         """
-        named = catalog.load(self.scenario, self.changes)
+        named = read_scenarios.load(self.scenario, self.changes)
         settings = self.settings(named.scenario)
         goal = goal_of(settings.engine)
         shown = {

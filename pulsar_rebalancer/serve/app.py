@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pulsar_rebalancer.decisions.live import charts, overview_and_history
+from pulsar_rebalancer.decisions.live import charts, page_views
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster, LiveSnapshot, OnceMade
 from pulsar_rebalancer.serve.publish_decisions import DecisionPublisher
@@ -141,7 +141,7 @@ class LivePage:
     """
 
     snapshot: Callable[[], LiveSnapshot]
-    views: overview_and_history.ViewSettings
+    views: page_views.ViewSettings
     signing_in: SigningIn
     assets: dict[str, Body]
     now_ms: Callable[[], int]
@@ -167,13 +167,13 @@ async def _asset(page: LivePage, request: Request) -> Response:
 
 
 async def _clusters(page: LivePage, request: Request) -> Response:
-    document = overview_and_history.clusters(page.snapshot(), page.views)
+    document = page_views.clusters(page.snapshot(), page.views)
     return json_body({**document, "now_ms": page.now_ms()}).answer(request)
 
 
 async def _overview(page: LivePage, request: Request) -> Response:
     one, now = page.cluster(request), page.snapshot()
-    view = partial(overview_and_history.overview, one, page.views, now.paused, now.starting)
+    view = partial(page_views.overview, one, page.views, now.paused, now.starting)
     return await _made_once(request, one.made, f"overview {now.paused} {now.starting}", view)
 
 
@@ -197,13 +197,15 @@ async def _decide(page: LivePage, request: Request) -> Response:
 async def _rounds(page: LivePage, request: Request) -> Response:
     after = _number(request, "since")
     if not after:
-        return await _decided(overview_and_history.history, page, request)
-    document = await run_in_threadpool(overview_and_history.history, page.cluster(request), after)
+        return await _decided(page_views.history, page, request)
+    document = await run_in_threadpool(page_views.history, page.cluster(request), after)
     return json_body(document).answer(request)
 
 
 async def _decided(
-    view: Callable[[LiveCluster], overview_and_history.Document], page: LivePage, request: Request
+    view: Callable[[LiveCluster], page_views.Document],
+    page: LivePage,
+    request: Request,
 ) -> Response:
     """A document about decisions only, which stays the same until the next one."""
     one = page.cluster(request)
@@ -284,7 +286,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/cluster", "GET", _overview),
     ("/api/v1/plans", "GET", _plans),
     ("/api/v1/plans", "POST", _decide),
-    ("/api/v1/brokers", "GET", partial(_decided, overview_and_history.brokers)),
+    ("/api/v1/brokers", "GET", partial(_decided, page_views.brokers)),
     ("/api/v1/usage", "GET", partial(_decided, charts.usage_over_time)),
     ("/api/v1/bundles", "GET", partial(_decided, charts.bundles_over_time)),
     ("/api/v1/rounds", "GET", _rounds),

@@ -25,7 +25,7 @@ from pulsar_rebalancer.decisions.plans import (
 from sinks.topics.topic_settings import Connections
 from sinks.wire.signing_keys import SigningKey
 from strategies.errors import RebalancerError
-from strategies.executor.approvals_and_pauses import DONE, Approval, ApprovalAction
+from strategies.executor.objections_to_approvals import DONE, Approval, ApprovalAction
 
 NO_KEY = (
     "The page cannot sign decisions: set signing.approvals_key_file to the key that the executor "

@@ -45,7 +45,7 @@ from sinks.notices.settings import NoticeSettings, check_notices
 from sinks.pulsar_api.connection_settings import PulsarSettings
 from sinks.topics.topic_settings import Connections, Topics, TopicUri, parse_topic
 from strategies.errors import SettingsError
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.engine import Engine, EngineSettings, placement_of
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
 from strategies.shedding.registry import SHEDDERS

@@ -30,8 +30,8 @@ from sinks.wire.record_decoding import decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.errors import SinkError
-from strategies.figures.counts_and_ages import counted_with
-from strategies.figures.estimate import expected_spread, reported_spread
+from strategies.figures.texts_of_counts_names_and_ages import counted_with
+from strategies.figures.usage_after_moves import expected_spread, reported_spread
 
 #: Commands of a round that are printed.
 _MOST_COMMANDS = 5

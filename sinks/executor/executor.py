@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sinks.executor.apply_or_recover import Applier
-from sinks.executor.approvals_and_held_commands import (
+from sinks.executor.held_commands_and_approval_journal import (
     ApprovalIntake,
     ApprovalJournal,
     RefusedRecord,
@@ -41,8 +41,8 @@ from strategies.cluster.model import Outcome
 from strategies.cluster.move_cost import MoveCost
 from strategies.errors import CallFailed, RebalancerError, SinkError
 from strategies.executor.admission import owner_objection
-from strategies.executor.approvals_and_pauses import NOT_THE_APPROVED_PLAN
 from strategies.executor.gate_and_breaker import result_of
+from strategies.executor.objections_to_approvals import NOT_THE_APPROVED_PLAN
 
 #: Characters of an outcome's reason, which may quote what brokers and policies say.
 _LONGEST_REASON = 2_000

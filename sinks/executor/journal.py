@@ -1,6 +1,6 @@
 """What an executor must not forget, on disk before it goes on: intents, verdicts, newest epochs; of
 moves, how often a bundle was unloaded, results, repairs, and bundles without an owner. The tables
-of held commands and approvals are here too; approvals_and_held_commands.py uses them.
+of held commands and approvals are here too; held_commands_and_approval_journal.py uses them.
 
 A command goes through three states, after it may have been *held* for an approval. *Open*: it is
 about to be carried out, or was when the process died. *Decided*: its outcome is known and may not

@@ -8,7 +8,7 @@ they are asked for only where the command and what the executor knows raise no o
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sinks.executor.approvals_and_held_commands import ApprovalJournal
+from sinks.executor.held_commands_and_approval_journal import ApprovalJournal
 from sinks.executor.journal import Journal
 from sinks.executor.move_gate_and_holds import MoveGuard
 from sinks.executor.outcome_status_and_reason import (

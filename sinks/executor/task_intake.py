@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sinks.executor.approvals_and_held_commands import (
+from sinks.executor.held_commands_and_approval_journal import (
     Answered,
     ApprovalJournal,
     DueCommand,

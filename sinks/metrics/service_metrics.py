@@ -11,7 +11,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from sinks.collector.collector import StepResult
-from sinks.executor.approvals_and_held_commands import Answered, RefusedRecord
+from sinks.executor.held_commands_and_approval_journal import Answered, RefusedRecord
 from sinks.executor.task_intake import Done, Result
 from sinks.metrics.http_server_and_probes import BoundedLabel, Liveness, code_of, register, set_all
 from sinks.notices.delivery import Attempt

@@ -18,7 +18,7 @@ from sinks.wire.contracts.telemetry import IntentRecord
 from sinks.wire.names_and_times import check_broker, check_cluster, quoted
 from strategies.cluster.intent_records_and_states import Intent
 from strategies.errors import WireError
-from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome, ApprovedCommand
+from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome, ApprovedCommand
 
 #: Characters that a line for people cannot contain: controls, line breaks, marks that change the
 #: direction of text.

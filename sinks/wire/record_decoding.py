@@ -47,7 +47,7 @@ from strategies.cluster.model import (
     TelemetryRecord,
 )
 from strategies.errors import ContractError, WireError
-from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
+from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome
 from strategies.settings import Setting
 
 

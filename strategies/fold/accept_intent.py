@@ -15,7 +15,7 @@ from strategies.cluster.intent_records_and_states import (
     RollPhase,
 )
 from strategies.cluster.remembered_intents import Drain, Intents, Roll, finish_drain, status_of_roll
-from strategies.figures.counts_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age
 
 #: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons
 #: write far fewer.

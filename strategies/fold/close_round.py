@@ -12,8 +12,8 @@ from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.remembered_intents import forget_old_intents
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
+from strategies.fold.early_and_far_intents_and_notes import forget_notes, notes_about
 from strategies.fold.first_records_of_log import may_close_first_round
-from strategies.fold.intent_times_and_notes import forget_notes, notes_about
 from strategies.fold.load_reports import depart
 from strategies.fold.outcomes import apply_commands, drop_finished_orders
 from strategies.fold.producer_votes import count_voters
@@ -21,7 +21,7 @@ from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain
 from strategies.round.commands_and_record import set_aside_round
 from strategies.round.drain_progress import end_passed_drains
 from strategies.round.round import run_round
-from strategies.round.round_input import ClosedBy, RoundInput, RoundResult, Rules
+from strategies.round.round_input_and_digest import ClosedBy, RoundInput, RoundResult, Rules
 from strategies.round.yielding import update_yielding
 from strategies.settings import RoundSettings
 from strategies.shedding.contract import Shedder

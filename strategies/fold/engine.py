@@ -27,9 +27,9 @@ from strategies.cluster.quota import OverQuota, UnreadRecord, admit
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
+from strategies.fold.early_and_far_intents_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.first_records_of_log import StartFold
 from strategies.fold.foreign_moves import accept_sweep
-from strategies.fold.intent_times_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.load_reports import accept_report, accept_withdrawal
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
@@ -48,7 +48,7 @@ from strategies.placement.contract import DestinationRules
 from strategies.placement.registry import PLACERS, EmptiestBroker, paired, placer
 from strategies.registry import Registry
 from strategies.round.broker_capacities import CapacitySettings, read_capacities
-from strategies.round.round_input import Rules
+from strategies.round.round_input_and_digest import Rules
 from strategies.settings import (
     VERSION,
     BulkheadSettings,

@@ -26,7 +26,7 @@ from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
 from strategies.cluster.remembered_intents import Answers, Intents
 from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
-from strategies.round.round_input import RoundResult
+from strategies.round.round_input_and_digest import RoundResult
 
 _T = TypeVar("_T")
 #: Number of the newest moves whose pauses a state keeps.

@@ -16,7 +16,7 @@ from strategies.cluster.cluster_state import BrokerState, InMemoryStore, StateSt
 from strategies.cluster.model import Command, Round, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.errors import StateVersionError
-from strategies.round.round_input import RoundResult
+from strategies.round.round_input_and_digest import RoundResult
 from strategies.states_and_advice_of_codes import Meaning
 
 #: Code of the rejected record, and of the skip of a round.

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from strategies.cluster.strategy_memory import Memory
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.placement.contract import (
     Averages,
     Candidate,

@@ -34,7 +34,7 @@ from strategies.placement.contract import (
     Request,
     seed_of,
 )
-from strategies.placement.ledger import CountedMove, Ledger
+from strategies.placement.expected_load_ledger import CountedMove, Ledger
 from strategies.placement.refused_destinations import (
     NOT_THERE,
     answer,

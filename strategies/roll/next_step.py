@@ -12,7 +12,7 @@ from functools import partial
 
 from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.counts_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.roll.roll_state_and_evidence import (
     IN_WORK,
     EndProcess,

@@ -9,8 +9,8 @@ from typing import Literal
 from strategies.cluster.model import LARGEST_TIME, Command, Decision, Round, Scalar, Skip
 from strategies.cluster.remembered_intents import statuses
 from strategies.cluster.round_figures import Certificate, Forecast
-from strategies.figures.estimate import Estimate, spread
-from strategies.round.round_input import RoundInput, RoundResult, Rules, digest_of
+from strategies.figures.usage_after_moves import Estimate, spread
+from strategies.round.round_input_and_digest import RoundInput, RoundResult, Rules, digest_of
 from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.registry import SHEDDERS
 

@@ -20,7 +20,7 @@ from strategies.cluster.remembered_intents import (
 from strategies.ordered_sum import ordered_sum
 from strategies.round.drain_step import WAITS, DrainStep, Evacuation
 from strategies.round.participating_brokers import Screening
-from strategies.round.round_input import RoundInput, Rules
+from strategies.round.round_input_and_digest import RoundInput, Rules
 from strategies.states_and_advice_of_codes import NOTHING, Meaning, Meanings, Refusal
 
 #: Number of rounds in an estimate of the time left, and its minimum number of steps between them.

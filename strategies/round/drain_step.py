@@ -18,13 +18,13 @@ from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Sk
 from strategies.cluster.move_cost import expected_pause_ms
 from strategies.cluster.remembered_intents import DRAIN, Intents
 from strategies.cluster.strategy_memory import Memory
-from strategies.figures.estimate import share_of_traffic
+from strategies.figures.usage_after_moves import share_of_traffic
 from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.destinations import Destinations
 from strategies.placement.refused_destinations import BEING_DRAINED
 from strategies.round.participating_brokers import Screening, moves_on_the_way, view_of
-from strategies.round.round_input import RoundInput, Rules
+from strategies.round.round_input_and_digest import RoundInput, Rules
 from strategies.settings import DrainSettings
 from strategies.states_and_advice_of_codes import Meaning, Refusal
 

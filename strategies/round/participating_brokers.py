@@ -20,14 +20,14 @@ from strategies.cluster.cluster_state import (
 )
 from strategies.cluster.cool_downs import bundles_at_rest, of_all_moves
 from strategies.cluster.model import BrokerLoad, ClusterView, Skip
-from strategies.figures.estimate import count_moves_as_done
+from strategies.figures.usage_after_moves import count_moves_as_done
 from strategies.filters.isolation import unmatched
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.patterns_and_windows import matcher, of_namespaces
 from strategies.placement.contract import UNKNOWN, Averages
-from strategies.placement.ledger import CountedMove, Ledger
+from strategies.placement.expected_load_ledger import CountedMove, Ledger
 from strategies.round.compared_resources import CommonFigures, compare_figures
-from strategies.round.round_input import RoundInput, Rules
+from strategies.round.round_input_and_digest import RoundInput, Rules
 from strategies.round.yielding import rival_skips
 from strategies.shedding.reason_texts import by_reason
 from strategies.states_and_advice_of_codes import Meaning

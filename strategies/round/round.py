@@ -21,7 +21,7 @@ from strategies.cluster.remembered_intents import statuses
 from strategies.cluster.round_figures import RoundState
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
-from strategies.figures.estimate import Estimate, spread
+from strategies.figures.usage_after_moves import Estimate, spread
 from strategies.patterns_and_windows import is_open
 from strategies.placement.destinations import Destinations
 from strategies.round.clearance import Leaving, LeavingRules, decide
@@ -35,7 +35,7 @@ from strategies.round.compared_resources import adapt_memory, waiting_skip
 from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
 from strategies.round.participating_brokers import Screening, moves_on_the_way, screen, view_of
-from strategies.round.round_input import RoundInput, RoundResult, Rules
+from strategies.round.round_input_and_digest import RoundInput, RoundResult, Rules
 from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits

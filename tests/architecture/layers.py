@@ -34,7 +34,7 @@ _SIMULATION = f"{LAB}.simulation"
 _CONFORMANCE = f"{LAB}.conformance"
 #: What the laboratory computes, and what prints it.
 _LAB_BASE = _CORE | {LAB, _DECISIONS, _SETTINGS, _SIMULATION}
-_LAB_SCREENS = frozenset({f"{LAB}.commands", f"{LAB}.demo", f"{LAB}.tables"})
+_LAB_SCREENS = frozenset({f"{LAB}.command_options", f"{LAB}.demo", f"{LAB}.command_runs"})
 _LAB_TOP = _LAB_BASE | _LAB_SCREENS | {_CLI, _CONFORMANCE}
 
 #: Layer → the layers it may import, itself included. A module belongs to the layer with the longest

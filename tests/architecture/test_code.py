@@ -168,7 +168,7 @@ RULES: tuple[tuple[Callable[[ast.Module], Lines], tuple[str, ...], Mapping[str, 
         {
             "pulsar_rebalancer/settings/merge_sources.py": 1,
             "pulsar_rebalancer/cli/commands/record.py": 1,
-            "pulsar_rebalancer/lab/tables/replay.py": 1,
+            "pulsar_rebalancer/lab/command_runs/replay.py": 1,
             "pulsar_rebalancer/decisions/log.py": 1,
             "streaming/large_records.py": 1,
         },

@@ -118,7 +118,7 @@ def a_run(folder: Path) -> list[str]:
 
 
 def test_the_page_lists_every_code_of_an_answer() -> None:
-    tree = parsed(ROOT / "strategies" / "executor" / "approvals_and_pauses.py")
+    tree = parsed(ROOT / "strategies" / "executor" / "objections_to_approvals.py")
     places = {"_refused": 0, "ApprovalObjection": 1}
     codes = {
         given.value

@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import (
     RoundAnswer,
     closed_loop,
 )
-from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
+from pulsar_rebalancer.lab.simulation.scenarios.read_scenarios import load
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.json_lines import Recording
 from strategies.cluster.model import OutcomeReport, TelemetryRecord

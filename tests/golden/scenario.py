@@ -57,7 +57,7 @@ from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine
 from pulsar_rebalancer.settings.merge_sources import load
 from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from strategies.cluster.model import Command, Outcome, Policies
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.engine import EngineSettings
 from strategies.round.commands_and_record import proof_of
 from tests.modelled import carry, steady_cluster

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pulsar_rebalancer.decisions.live import charts, overview_and_history
+from pulsar_rebalancer.decisions.live import charts, page_views
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot_fold import (
     LiveCluster,
@@ -19,7 +19,7 @@ from pulsar_rebalancer.decisions.live.snapshot_fold import (
 )
 from pulsar_rebalancer.decisions.read_status import TelemetryHead
 from strategies.cluster.intent_records_and_states import IntentStatus
-from strategies.executor.approvals_and_pauses import ApprovalOutcome
+from strategies.executor.objections_to_approvals import ApprovalOutcome
 from tests.golden.printed import compare, titled
 from tests.live_topics import MadeUpCluster
 from tests.unit.test_live_views import NOW, SETTINGS, folded
@@ -37,7 +37,7 @@ def only(fold: LiveFold, now_ms: int = NOW) -> LiveCluster:
 def overview(
     one: LiveCluster, executor: bool | None = False, starting: str = ""
 ) -> Mapping[str, object]:
-    return overview_and_history.overview(one, SETTINGS, executor, starting)
+    return page_views.overview(one, SETTINGS, executor, starting)
 
 
 def before_the_first_round() -> Iterator[Mapping[str, object]]:
@@ -46,22 +46,20 @@ def before_the_first_round() -> Iterator[Mapping[str, object]]:
     one = only(fold)
     yield overview(one, None)
     yield overview(one, starting=STARTS)
-    yield overview_and_history.brokers(one)
+    yield page_views.brokers(one)
     yield charts.usage_over_time(one)
     yield charts.bundles_over_time(one)
-    yield overview_and_history.clusters(
-        LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS
-    )
-    yield overview_and_history.clusters(LiveSnapshot(starting=STARTS), SETTINGS)
+    yield page_views.clusters(LiveSnapshot(topics=(TopicHealth("rounds", "file:///x"),)), SETTINGS)
+    yield page_views.clusters(LiveSnapshot(starting=STARTS), SETTINGS)
 
 
 def in_order() -> Iterator[Mapping[str, object]]:
     one = only(folded(replace(SMALL, waits=False)))
     yield overview(one)
     yield overview(one, starting=STARTS)
-    yield overview_and_history.brokers(one)
-    yield overview_and_history.history(one)
-    yield overview_and_history.history(one, one.decisions.version)
+    yield page_views.brokers(one)
+    yield page_views.history(one)
+    yield page_views.history(one, one.decisions.version)
 
 
 def with_a_plan() -> Iterator[Mapping[str, object]]:

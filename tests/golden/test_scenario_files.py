@@ -5,7 +5,7 @@ case with the complaints behind `>`. `make golden` rewrites the complaints.
 import tomllib
 from pathlib import Path
 
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from strategies.errors import SettingsError
 from tests.golden.printed import compare
 
@@ -40,7 +40,7 @@ def test_wrong_files_are_told_what_the_file_says(rewrite: bool, tmp_path: Path) 
 
 def _complaints(scenario: Path, changes: str) -> list[str]:
     try:
-        catalog.load(str(scenario), tomllib.loads(changes))
+        read_scenarios.load(str(scenario), tomllib.loads(changes))
     except SettingsError as error:
         return [one.replace(f"{scenario.parent}/", "") for one in error.complaints]
     return []

@@ -15,7 +15,7 @@ from pulsar_rebalancer.decisions.explain.explanation_lines import (
     command_lines,
     round_lines,
 )
-from pulsar_rebalancer.decisions.live import overview_and_history
+from pulsar_rebalancer.decisions.live import page_views
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.notice_rules import picture_of
@@ -66,10 +66,8 @@ def the_live_page(_: Path) -> Iterator[str]:
         for given in commands:
             fold.add_command(given, command_digest(encode_command(given)))
         (found,) = fold.clusters(rounds[-1].ts).values()
-        yield orjson.dumps(overview_and_history.brokers(found)).decode()
-        newest = overview_and_history.overview(found, overview_and_history.ViewSettings(), False)[
-            "newest"
-        ]
+        yield orjson.dumps(page_views.brokers(found)).decode()
+        newest = page_views.overview(found, page_views.ViewSettings(), False)["newest"]
         yield from (f"{key}: {value}" for key, value in newest.items() if key != "version")
 
 

@@ -8,7 +8,7 @@ from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
 from strategies.cluster.model import Round, Skip
-from strategies.figures.estimate import spread
+from strategies.figures.usage_after_moves import spread
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.transfer.settings import TransferSettings

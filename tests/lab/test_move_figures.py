@@ -7,6 +7,7 @@ from math import isnan
 
 import pytest
 
+from pulsar_rebalancer.lab.command_runs.simulate.ratings import PUBLISHED, Rated, verdict
 from pulsar_rebalancer.lab.simulation.metrics.moves import (
     over_placement,
     over_unloading,
@@ -16,7 +17,6 @@ from pulsar_rebalancer.lab.simulation.metrics.moves import (
 )
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Property
 from pulsar_rebalancer.lab.simulation.timeline import Move, MoveKind, Timeline
-from pulsar_rebalancer.lab.tables.simulate.ratings import PUBLISHED, Rated, verdict
 from strategies.cluster.model import Expected
 from tests.world.timelines import A, B, C, a_run
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.lab.command_runs.shadow import sentence
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, compare
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
-from pulsar_rebalancer.lab.tables.shadow import sentence
 from strategies.cluster.model import Command
 from tests import telemetry_lines
 from tests.control_topic import Control, command

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
-from pulsar_rebalancer.lab.tables.simulate.published import percentile
+from pulsar_rebalancer.lab.command_runs.simulate.published import percentile
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from strategies.errors import SettingsError
 from strategies.shedding.registry import SHEDDERS
 from tests.unit.command_line import Answer, rebalancer
@@ -82,7 +82,7 @@ def test_a_release_gives_the_bundles_of_its_new_namespaces(
 
 def test_scenarios_are_listed_with_their_stories() -> None:
     listed = rebalancer("simulate", "--list", "--json").json["scenarios"]
-    assert [one["name"] for one in listed] == list(catalog.names())
+    assert [one["name"] for one in listed] == list(read_scenarios.names())
     for one in listed:
         assert len(one["story"]) > 40, one["name"]
 
@@ -148,4 +148,4 @@ def test_drains_are_in_the_json_document(small: Path) -> None:
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("minutes = [")
     with pytest.raises(SettingsError, match="not valid TOML"):
-        catalog.load(str(tmp_path / "bad.toml"))
+        read_scenarios.load(str(tmp_path / "bad.toml"))

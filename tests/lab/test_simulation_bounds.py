@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.simulation.metrics.attainable_balance import (
+from pulsar_rebalancer.lab.simulation.metrics.least_move_and_spread import (
     attainable_spread,
     largest_over_share,
     least_to_move,

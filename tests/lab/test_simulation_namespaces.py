@@ -13,7 +13,7 @@ from pulsar_rebalancer.lab.requested_runs import RunRequest, StrategyChoice, mak
 from pulsar_rebalancer.lab.simulation.broker_measurements import World
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.scenario_loop import run
-from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.read_scenarios import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
 from strategies.bundles import namespace_of
 from strategies.errors import SettingsError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.lab.simulation.scenario_loop import SimulatedRun, SimulationTask, run
-from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.read_scenarios import Named
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from strategies.fold.engine import EngineSettings
 from tests.modelled import a_scenario

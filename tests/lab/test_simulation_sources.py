@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.lab.requested_runs import Made, RunRequest, StrategyChoice, make
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 
 SCENARIO = """
 # Four brokers, one of which dies.
@@ -70,7 +70,7 @@ def test_load_follows_a_recorded_trace_whose_mean_is_the_load_of_the_scenario(
     (tmp_path / "load.csv").write_text(figures)
     path = tmp_path / "traced.toml"
     path.write_text(SCENARIO.partition("[[happenings]]")[0] + TRAFFIC)
-    (flow,) = catalog.load(str(path)).scenario.traffic
+    (flow,) = read_scenarios.load(str(path)).scenario.traffic
     assert flow.wave is not None
     assert flow.wave.kind == "trace"
     assert flow.wave.factors == (0.5, 1.5, 1.0)

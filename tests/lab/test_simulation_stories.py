@@ -13,7 +13,7 @@ from pulsar_rebalancer.lab.requested_runs import (
     make,
     run_requests,
 )
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 
 
@@ -91,9 +91,9 @@ def test_the_fixed_rules_leave_jitter_alone() -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("name", catalog.names())
+@pytest.mark.parametrize("name", read_scenarios.names())
 def test_every_scenario_runs_and_its_published_figures_have_names(name: str) -> None:
-    scenario = catalog.load(name).scenario
+    scenario = read_scenarios.load(name).scenario
     minutes = max(12, min(30, scenario.minutes))
     made = make(run_requests([name], (), [1], changes={"minutes": minutes})[0])
     for one in scenario.published:

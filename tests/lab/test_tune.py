@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult
+from pulsar_rebalancer.lab.command_runs.tune import sentence
 from pulsar_rebalancer.lab.simulation.timeline import Move
-from pulsar_rebalancer.lab.tables.tune import sentence
 from pulsar_rebalancer.lab.tune.search import SearchResult, drawn, search
 from pulsar_rebalancer.settings.merge_sources import load
 from strategies.shedding.registry import SHEDDERS

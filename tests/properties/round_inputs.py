@@ -18,7 +18,7 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.filters.filter_order_and_settings import FilterSettings, LoadManager
 from strategies.fold.engine import EngineSettings, rules_of
 from strategies.round.round import run_round
-from strategies.round.round_input import RoundInput, RoundResult
+from strategies.round.round_input_and_digest import RoundInput, RoundResult
 from strategies.settings import LimitSettings, Mode
 from strategies.shedding.contract import Shedder
 from strategies.splitting.bundle_limits import SplitSettings

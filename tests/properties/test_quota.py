@@ -18,7 +18,7 @@ from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import BulkheadSettings
-from streaming.decode_rows import reading
+from streaming.pack_and_decode_records import reading
 from streaming.processor import by_cluster, fold
 from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.telemetry_lines import line, load_report, sweep

@@ -19,7 +19,7 @@ from strategies.cluster.model import Command
 from strategies.fold.engine import rules_of
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.round.round import assess_cluster
-from strategies.round.round_input import RoundInput, RoundResult
+from strategies.round.round_input_and_digest import RoundInput, RoundResult
 from strategies.settings import LimitSettings, Mode
 from strategies.shedding.registry import SHEDDERS
 from strategies.states_and_advice_of_codes import STATES

@@ -16,7 +16,7 @@ from strategies.filters.filter_input_and_result import FilteredBundle, FilterFac
 from strategies.filters.filter_order_and_settings import Filters
 from strategies.placement.contract import UNKNOWN, DestinationRules
 from strategies.placement.destinations import Destinations
-from strategies.placement.ledger import CountedMove, Ledger
+from strategies.placement.expected_load_ledger import CountedMove, Ledger
 from strategies.placement.registry import placer
 from strategies.settings import DestinationSettings
 from tests.properties.legal import NAMESPACES, WEIGHTS

@@ -27,7 +27,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import (
     closed_loop,
     outcome_reports,
 )
-from pulsar_rebalancer.lab.simulation.scenarios.catalog import load
+from pulsar_rebalancer.lab.simulation.scenarios.read_scenarios import load
 from pulsar_rebalancer.settings.merge_sources import load as settings_of
 from sinks.wire.output_rows import OutputRow
 from sinks.wire.record_decoding import Position, WireLimits, decode_command
@@ -43,7 +43,7 @@ from strategies.cluster.model import (
 )
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
-from strategies.fold.warm_window import MOST_SAMPLES, samples_until_faded, warm_window_ms
+from strategies.fold.warm_start_length import MOST_SAMPLES, samples_until_faded, warm_window_ms
 from strategies.settings import LimitSettings
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.contract import StrategyMemory
@@ -51,7 +51,7 @@ from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.registry import SHEDDERS
 from strategies.shedding.threshold.settings import ThresholdSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from streaming.decode_rows import Unread, reading
+from streaming.pack_and_decode_records import Unread, reading
 from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records
 from tests.world.uneven_log import EAGER, uneven

@@ -31,7 +31,7 @@ from pulsar_rebalancer.decisions.status_screen import as_document
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.wire.signing_keys import approvals_key
 from strategies.cluster.model import Outcome
-from strategies.executor.approvals_and_pauses import ApprovalOutcome
+from strategies.executor.objections_to_approvals import ApprovalOutcome
 from tests.chromium import DESKTOP
 from tests.control_topic import now_ms
 from tests.monitoring.boards import expressions

@@ -31,7 +31,14 @@ from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord
 from strategies.cluster.packed_records import pack_record
-from streaming.decode_rows import PackedRecord, Unread, pack_records, packer, reading, unpacking
+from streaming.pack_and_decode_records import (
+    PackedRecord,
+    Unread,
+    pack_records,
+    packer,
+    reading,
+    unpacking,
+)
 from streaming.processor import by_cluster
 from streaming.state.shards import shard_of
 from tests.telemetry_lines import intent, load_report, sweep

@@ -23,8 +23,8 @@ from sinks.wire.record_encoding import encode_outcome_telemetry
 from sinks.wire.signing_keys import SigningSettings, signing_key
 from strategies.cluster.model import Outcome, OutcomeStatus
 from strategies.fold.engine import EngineSettings
-from streaming.decode_rows import ReadRows, packer, reading, unpacking
 from streaming.outputs.counts_of_micro_batch import KINDS
+from streaming.pack_and_decode_records import ReadRows, packer, reading, unpacking
 from streaming.processor import ClusterProcessor
 from streaming.sources.records import record_batch
 from streaming.state.state_to_bytes import BROKERS, TABLES, unpack_brokers, unpack_bytes

@@ -15,8 +15,8 @@ from sinks.wire.record_decoding import WireLimits
 from sinks.wire.signing_keys import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state
-from streaming.decode_rows import reading
 from streaming.outputs.counts_of_micro_batch import FACTS, KINDS, read_facts
+from streaming.pack_and_decode_records import reading
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.sources.records import record_batch

@@ -7,7 +7,7 @@ from sinks.wire.operator_records import command_digest, encode_approval
 from sinks.wire.record_encoding import encode_command
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
-from strategies.executor.approvals_and_pauses import (
+from strategies.executor.objections_to_approvals import (
     Approval,
     ApprovalAction,
     ApprovedCommand,

@@ -13,7 +13,7 @@ from sinks.wire.operator_records import encode_approval_outcome
 from sinks.wire.record_decoding import decode_approval
 from sinks.wire.record_encoding import encode_round
 from strategies.cluster.model import Command
-from strategies.executor.approvals_and_pauses import ApprovalOutcome
+from strategies.executor.objections_to_approvals import ApprovalOutcome
 from tests.control_topic import TOPICS, Control, command, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.command_line import Answer, rebalancer

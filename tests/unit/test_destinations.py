@@ -13,7 +13,7 @@ from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
 from strategies.placement.contract import UNKNOWN, DestinationRules
 from strategies.placement.destinations import Destinations
-from strategies.placement.ledger import CountedMove, Ledger
+from strategies.placement.expected_load_ledger import CountedMove, Ledger
 from strategies.placement.refused_destinations import nowhere_at_all
 from strategies.placement.registry import placer
 from strategies.settings import DestinationSettings, Mode

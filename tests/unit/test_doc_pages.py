@@ -27,7 +27,7 @@ from sinks.notices.delivery import Delivery, Notice, as_json, as_slack
 from sinks.notices.settings import KINDS, NoticeSettings, webhook
 from sinks.wire.record_decoding import decode_round
 from strategies.cluster.budget import HOUR_MS
-from strategies.fold.warm_window import warm_window_ms
+from strategies.fold.warm_start_length import warm_window_ms
 from streaming.job_metrics import JobMetrics
 from tests.architecture.command_line import unknown_options
 from tests.architecture.readme import shown_commands

@@ -11,7 +11,7 @@ import pytest
 from sinks.executor.executor import Stopped
 from sinks.executor.journal import Received
 from sinks.executor.move_gate_and_holds import RateLimiter
-from sinks.executor.pause_meter import WaveFigures
+from sinks.executor.pause_meter import BundleUse, CostMeter, WaveFigures
 from sinks.executor.settings import ExecutorConfig
 from sinks.secret_file import Secret
 from sinks.wire.record_decoding import Position, decode
@@ -372,3 +372,11 @@ def test_what_a_move_costs_is_in_its_outcome(scene: Scene) -> None:
     assert cost.unowned_ms is not None
     assert cost.first_message_ms is not None
     assert other.cost == NOT_MEASURED
+
+
+def test_the_first_message_is_timed_from_the_release_of_the_bundle(scene: Scene) -> None:
+    busy = next(iter(topic_names(ONE)))
+    scene.cluster.figures[busy] = {"msgInCounter": 17}
+    with scene.client() as admin:
+        meter = CostMeter(admin, 9_000, lambda _: False, lambda: 8.5)
+        assert meter.first_message_ms(BundleUse(busiest=busy), scene.one, 2.0) == 6_500

@@ -13,7 +13,7 @@ from sinks.wire.record_decoding import decode
 from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command
 from strategies.executor.admission import AdmissionRules
-from strategies.executor.approvals_and_pauses import Approval
+from strategies.executor.objections_to_approvals import Approval
 from strategies.patterns_and_windows import read_windows
 from tests.control_topic import now_ms
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO, executor

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from sinks.executor.approvals_and_held_commands import ApprovalJournal
+from sinks.executor.held_commands_and_approval_journal import ApprovalJournal
 from sinks.executor.journal import KEPT, Journal, MoveJournal, Received, unfinished_commands
 from sinks.wire.record_decoding import Position
 from strategies.cluster.model import OutcomeStatus
 from strategies.errors import SinkError, StateVersionError
-from strategies.executor.approvals_and_pauses import ApprovedCommand
 from strategies.executor.gate_and_breaker import MoveResult
+from strategies.executor.objections_to_approvals import ApprovedCommand
 from tests.unit.test_wire_encoding import APPROVAL, COMMAND, PAUSE
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from pulsar_rebalancer.decisions.live import charts, overview_and_history
+from pulsar_rebalancer.decisions.live import charts, page_views
 from pulsar_rebalancer.decisions.live.packed_rounds import packed
 from pulsar_rebalancer.decisions.live.snapshot_fold import MOST_CLUSTERS, LiveCluster, LiveFold
 from pulsar_rebalancer.decisions.read_status import CollectionPass, TelemetryHead
@@ -21,7 +21,7 @@ from tests.control_topic import command, outcome
 from tests.live_topics import MadeUpCluster
 
 NOW = 1_795_000_000_000
-SETTINGS = overview_and_history.ViewSettings()
+SETTINGS = page_views.ViewSettings()
 
 
 def only(fold: LiveFold, now_ms: int = NOW) -> LiveCluster:
@@ -54,7 +54,7 @@ def folded(made: MadeUpCluster, most: int = 500) -> LiveFold:
 
 def test_brokers_are_listed_with_what_is_expected() -> None:
     one = cluster(MadeUpCluster(NOW, brokers=20))
-    found = overview_and_history.brokers(one)
+    found = page_views.brokers(one)
     expected = one.decisions.rounds[-1].round.usage_after[found["names"][0]]
     assert found["after"][0] == round(1_000 * expected) < found["usage"][0]
 
@@ -101,7 +101,7 @@ def test_figures_that_no_browser_can_read_do_not_break_the_page() -> None:
     made = [done for done, _, _ in MadeUpCluster(NOW, cluster="c", brokers=3, rounds=1).made()]
     usage = dict(zip(made[0].brokers, (float("inf"), 1e300, -5.0), strict=True))
     one = only(of_rounds(with_usage(made[0], usage)))
-    for found in (overview_and_history.brokers(one), charts.usage_over_time(one)):
+    for found in (page_views.brokers(one), charts.usage_over_time(one)):
         assert b"Infinity" not in orjson.dumps(found)
 
 
@@ -117,9 +117,7 @@ def test_bundles_are_listed_by_their_newest_command_with_the_answer() -> None:
 
 
 def test_history_counts_answers_and_their_absence() -> None:
-    found = overview_and_history.history(cluster(MadeUpCluster(NOW, brokers=12, rounds=60)))[
-        "rounds"
-    ]
+    found = page_views.history(cluster(MadeUpCluster(NOW, brokers=12, rounds=60)))["rounds"]
     assert found[0]["answers"] == {"open": 6}
     assert sum(found[15]["answers"].values()) == found[15]["commands"] == 6
     assert set(found[15]["answers"]) == {"applied", "refused", "dry-run"}

@@ -16,6 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_rebalancer.decisions.log import DecisionRecord, Kind, LoggedCommand
+from pulsar_rebalancer.decisions.notices.notice_loop_and_outbox import (
+    NoticeSource,
+    Notifier,
+    Outbox,
+    Stored,
+)
 from pulsar_rebalancer.decisions.notices.notice_rules import (
     MOST_CLUSTERS,
     NoticeMemory,
@@ -23,7 +29,6 @@ from pulsar_rebalancer.decisions.notices.notice_rules import (
     after_records,
     after_silence,
 )
-from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox, Stored
 from sinks.notices.delivery import (
     HEADER,
     MESSAGE,

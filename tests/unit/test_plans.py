@@ -17,7 +17,7 @@ from pulsar_rebalancer.decisions.plans import (
 from sinks.wire.operator_records import command_digest
 from sinks.wire.record_encoding import encode_command
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
-from strategies.executor.approvals_and_pauses import (
+from strategies.executor.objections_to_approvals import (
     Approval,
     ApprovalAction,
     ApprovalOutcome,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pulsar_rebalancer.decisions.notices.notifier import Outbox
+from pulsar_rebalancer.decisions.notices.notice_loop_and_outbox import Outbox
 from sinks.durable_files import make_folder, write_durably
 from sinks.executor.journal import Journal
 from sinks.topics.files.consumer import FileConsumer

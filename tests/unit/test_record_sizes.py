@@ -213,12 +213,13 @@ def test_a_look_at_the_shape_costs_three_times_the_record() -> None:
 def test_a_value_that_the_contract_does_not_name_is_not_built_for_a_refusal(
     kind: str, fault: str
 ) -> None:
+    """The 64 KiB are what the first call of a process keeps; the value takes megabytes."""
     record = hostile(kind, fault, 2**20)
     tracemalloc.start()
     try:
         decoder_message = "Expected `float`, got `str` - at `$.report.cpu.usage`"
         assert complaint(record, KINDS, decoder_message).code != "not-json"
-        assert tracemalloc.get_traced_memory()[1] <= 1.5 * len(record)
+        assert tracemalloc.get_traced_memory()[1] <= 1.5 * len(record) + 2**16
     finally:
         tracemalloc.stop()
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.certificate_gaps import gap_of, lines, small_cluster
 from benchmarks.exact_spread import TOLERANCE, exact_spread
-from pulsar_rebalancer.lab.simulation.metrics import attainable_balance
+from pulsar_rebalancer.lab.simulation.metrics import least_move_and_spread
 from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.bundles import Floats
 from strategies.cluster.round_figures import Certificate
@@ -97,7 +97,7 @@ def test_as_much_load_must_move_as_the_figures_of_simulations_say(seed: int) -> 
     stream = Stream(seed, 3)
     usage, capacity = 100 * stream.uniform(6), 1.0 + stream.uniform(6)
     for spread in (0.0, 10.0, 30.0):
-        expected = attainable_balance.least_to_move(usage, spread, capacity)
+        expected = least_move_and_spread.least_to_move(usage, spread, capacity)
         found = least_to_move(usage, capacity, spread, np.ones(6))
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
         assert found <= expected

@@ -20,8 +20,8 @@ from strategies.shedding.steady.learned_load_cost import (
 from strategies.shedding.steady.memory_format import Episode, LoadHistory, LoadSample, RecentMove
 from strategies.shedding.steady.planned_cluster import LoadedBrokers, PlannedCluster
 from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
-from strategies.shedding.steady.spread_lower_bounds import Packing, _some, by_groups
 from strategies.shedding.steady.steady_round import SteadyShedder
+from strategies.shedding.steady.whole_bundle_bounds import Packing, _some, by_groups
 from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
 from tests.world.steady import LoadLevel, history_of, loaded, named
 

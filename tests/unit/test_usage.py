@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies.cluster.model import Decision, Expected, Figures, Resource
-from strategies.figures.estimate import Estimate
 from strategies.figures.usage import percent, weighted_usage, weighted_usages
+from strategies.figures.usage_after_moves import Estimate
 from strategies.settings import Weights
 from tests.world.brokers import broker, bundles, ns, view
 

@@ -11,7 +11,7 @@ from pulsar_rebalancer.settings.merge_sources import load
 from sinks.wire.record_decoding import Position, decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome_telemetry, encode_round
 from strategies.cluster.model import Command, Outcome, OutcomeStatus, Round
-from strategies.figures.estimate import reported_spread, reported_usage
+from strategies.figures.usage_after_moves import reported_spread, reported_usage
 from tests.replayed import replayed
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.world.uneven_log import EAGER

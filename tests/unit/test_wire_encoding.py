@@ -59,7 +59,7 @@ from strategies.cluster.move_cost import MoveCost
 from strategies.cluster.packed_records import pack_record, unpack_record
 from strategies.cluster.round_figures import Certificate, Forecast, Spread
 from strategies.errors import ContractError, SettingsError, WireError
-from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome, ApprovedCommand
+from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome, ApprovedCommand
 from tests.telemetry_lines import T0, bundle
 from tests.world.intents import drain, id_of, intent, of_roll, roll
 

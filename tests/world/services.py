@@ -14,7 +14,7 @@ from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.signing_keys import SigningKey
 from strategies.bundles import parse_bundle, topic_hash
 from strategies.cluster.model import Command, Outcome
-from strategies.executor.approvals_and_pauses import Approval
+from strategies.executor.objections_to_approvals import Approval
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import FakePulsar, Fault, is_put

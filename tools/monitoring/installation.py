@@ -31,9 +31,9 @@ from sinks.wire.signing_keys import SigningSettings
 from strategies.cluster.intent_records_and_states import Intent, IntentAction
 from strategies.cluster.model import Outcome, OutcomeStatus, Sweep
 from strategies.fold.engine import EngineSettings
-from streaming.decode_rows import reading
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.counts_of_micro_batch import FACTS, Written, read_facts
+from streaming.pack_and_decode_records import reading
 from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
 from streaming.state.store import StoreCache

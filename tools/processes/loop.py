@@ -16,7 +16,7 @@ from sinks.topics.open_topics import Reader, open_reader
 from sinks.topics.topic_settings import TopicAccess
 from sinks.wire.record_decoding import decode_answer, decode_command, decode_round
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.executor.approvals_and_pauses import ApprovalOutcome
+from strategies.executor.objections_to_approvals import ApprovalOutcome
 from tests.control_topic import TOPICS, Control
 from tests.topic_uris import topic_of
 from tools.processes.real_job import MARK, environment_of_a_short_run, kill_marked

@@ -14,8 +14,8 @@ from pulsar_rebalancer.cli.executor_assembly import Assembled, assembled
 from pulsar_rebalancer.cli.own_shedder_warning import OwnShedder
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
-from sinks.executor.approvals_and_held_commands import Answered
 from sinks.executor.executor import Stopped
+from sinks.executor.held_commands_and_approval_journal import Answered
 from sinks.executor.settings import longest_step_s, state_folder
 from sinks.executor.task_intake import Done, HeldBack, Result
 from sinks.graceful_stop import Stop, stopping
@@ -26,7 +26,7 @@ from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_settings import TopicUri
 from sinks.wire.record_encoding import encode_outcome
 from strategies.errors import SinkError
-from strategies.executor.approvals_and_pauses import ApprovalOutcome
+from strategies.executor.objections_to_approvals import ApprovalOutcome
 
 _WIDEST_STATUS = len("already-done")
 

@@ -27,7 +27,7 @@ from pulsar_rebalancer.decisions.intents import (
 from sinks.graceful_stop import wall_clock_ms
 from strategies.cluster.intent_records_and_states import LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.counts_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age
 
 
 def drain(

@@ -10,8 +10,12 @@ import typer
 from pulsar_rebalancer.cli import exit_codes, options
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.decisions.log import Kind
+from pulsar_rebalancer.decisions.notices.notice_loop_and_outbox import (
+    NoticeSource,
+    Notifier,
+    Outbox,
+)
 from pulsar_rebalancer.decisions.notices.notice_rules import PLAN, SILENT_ROUNDS, NoticeRules
-from pulsar_rebalancer.decisions.notices.notifier import NoticeSource, Notifier, Outbox
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping, wall_clock_ms
 from sinks.metrics.service_metrics import NotifierMetrics

@@ -37,8 +37,8 @@ from sinks.wire.operator_records import encode_approval
 from sinks.wire.record_encoding import encode_command, encode_outcome
 from sinks.wire.signing_keys import SigningKey, approvals_key
 from strategies.errors import SettingsError
-from strategies.executor.approvals_and_pauses import DONE, Approval, ApprovalAction, PauseOrder
-from strategies.figures.counts_and_ages import age, counted, counted_with
+from strategies.executor.objections_to_approvals import DONE, Approval, ApprovalAction, PauseOrder
+from strategies.figures.texts_of_counts_names_and_ages import age, counted, counted_with
 
 app = typer.Typer(
     no_args_is_help=True, help="Show, approve and deny plans; pause and resume an executor."

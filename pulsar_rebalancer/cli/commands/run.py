@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 
-#: Longest time between two turns of a loop that works: Spark starts, or its topics do not answer.
-_STILL_S = 300.0
-
 
 def run(
     ctx: typer.Context,
@@ -72,7 +69,7 @@ def run(
 
 def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
     from streaming.job import run_job
-    from streaming.job_metrics import JobMetrics
+    from streaming.job_metrics import STILL_S, JobMetrics
     from streaming.outputs.counts_of_micro_batch import KINDS
 
     def warn(text: str) -> None:
@@ -105,7 +102,7 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
         log,
         stop,
         metrics_in,
-        still_s=_STILL_S,
+        still_s=STILL_S,
         ready_after="a micro-batch",
         folders={"job.checkpoint": checkpoint_folder(settings.job), **topics},
     ) as metrics:

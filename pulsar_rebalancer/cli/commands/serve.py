@@ -30,7 +30,7 @@ def serve(
 
 
 def _serve(settings: Settings, stop: Stop, log: Log) -> None:
-    from pulsar_rebalancer.serve.page_process import run_page
+    from pulsar_rebalancer.serve.page_start_and_readiness import run_page
 
     ready_after = "reading the topics"
     with measured(

@@ -18,8 +18,13 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     sentences,
 )
 from strategies.cluster.model import Command, Evidence, Round, Skip
-from strategies.figures.counts_and_ages import counted, counted_with, first_of
-from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
+from strategies.figures.texts_of_counts_names_and_ages import counted, counted_with, first_of
+from strategies.figures.usage_after_moves import (
+    changes,
+    expected_spread,
+    reported_spread,
+    reported_usage,
+)
 from strategies.placement.refused_destinations import BEING_DRAINED
 from strategies.round.commands_and_record import proof_of
 from strategies.round.participating_brokers import ABOUT_POLICIES

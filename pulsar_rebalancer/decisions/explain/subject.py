@@ -15,7 +15,7 @@ from sinks.wire.record_decoding import decode
 from strategies.bundles import namespace_of, parse_bundle, topic_hash
 from strategies.cluster.model import LoadReport, Owned
 from strategies.errors import RebalancerError, WireError
-from strategies.figures.counts_and_ages import first_of
+from strategies.figures.texts_of_counts_names_and_ages import first_of
 
 Kind = Literal["latest", "round", "command", "broker", "bundle"]
 LATEST = "latest"

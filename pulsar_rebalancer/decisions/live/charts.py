@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsar_rebalancer.decisions.live.overview_and_history import (
+from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound
+from pulsar_rebalancer.decisions.live.page_views import (
     ANSWERS,
     Document,
     answer_of,
     names_of,
 )
-from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster
 from strategies.bundles import Floats
 from strategies.cluster.model import Command

@@ -12,7 +12,7 @@ import numpy as np
 
 from strategies.bundles import Floats
 from strategies.cluster.model import Round, Skip
-from strategies.figures.estimate import reported_usage
+from strategies.figures.usage_after_moves import reported_usage
 
 #: The parts of a sorted row of usages that a chart shows: highest, 90 %, median, 10 %, lowest.
 SHARES = (1.0, 0.9, 0.5, 0.1, 0.0)

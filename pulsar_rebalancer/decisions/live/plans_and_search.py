@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pulsar_rebalancer.decisions.explain.explanation_lines import located_lines
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.explain.subject import LATEST, UnknownSubject, locate
-from pulsar_rebalancer.decisions.live.overview_and_history import (
+from pulsar_rebalancer.decisions.live.page_views import (
     Document,
     answer_of,
     pause_of_cluster,

@@ -15,7 +15,7 @@ from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound, packed
 from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
 from pulsar_rebalancer.decisions.read_status import REPORT_KINDS, CollectionPass, TelemetryHead
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.executor.approvals_and_pauses import Approval, ApprovalOutcome
+from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome
 
 T = TypeVar("T")
 

@@ -19,9 +19,14 @@ from pulsar_rebalancer.decisions.log import DecisionRecord, LoggedCommand
 from sinks.metrics.http_server_and_probes import code_of
 from sinks.notices.delivery import Notice, NoticeCause
 from strategies.cluster.model import Outcome, OutcomeStatus, Round
-from strategies.executor.approvals_and_pauses import ApprovedCommand, plan_id
-from strategies.figures.counts_and_ages import counted, counted_with, first_of
-from strategies.figures.estimate import changes, expected_spread, reported_spread, reported_usage
+from strategies.executor.objections_to_approvals import ApprovedCommand, plan_id
+from strategies.figures.texts_of_counts_names_and_ages import counted, counted_with, first_of
+from strategies.figures.usage_after_moves import (
+    changes,
+    expected_spread,
+    reported_spread,
+    reported_usage,
+)
 
 #: The condition of a cluster that no notice is wanted about.
 QUIET = ""

@@ -22,7 +22,7 @@ from strategies.fold.engine import EngineSettings, placement_of, rules_of
 from strategies.placement.registry import PLACERS
 from strategies.round.compared_resources import RESOURCES
 from strategies.round.round import assess_cluster
-from strategies.round.round_input import RoundInput
+from strategies.round.round_input_and_digest import RoundInput
 from strategies.settings import Weights
 from strategies.shedding.contract import RoundColumns
 

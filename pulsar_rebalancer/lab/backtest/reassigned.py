@@ -1,8 +1,8 @@
 """Recorded loads of bundles, assigned to other brokers than the recorded ones.
 
 Rule: a bundle moves its share of its recorded broker's traffic and resources, in absolute figures,
-exactly as the engine estimates a move (`strategies.figures.estimate`). When a broker leaves the
-recording, its bundles return to their recorded brokers.
+exactly as the engine estimates a move (`strategies.figures.usage_after_moves`). When a broker
+leaves the recording, its bundles return to their recorded brokers.
 """
 
 from collections.abc import Mapping, Sequence

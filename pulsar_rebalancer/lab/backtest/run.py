@@ -28,7 +28,7 @@ from sinks.recordings.json_lines import check_use
 from strategies.bundles import Floats, Ints
 from strategies.cluster.model import Command, Event, Rejection, Round, Skip
 from strategies.errors import SinkError
-from strategies.figures.estimate import spread
+from strategies.figures.usage_after_moves import spread
 from strategies.fold.engine import placement_of
 from strategies.ordered_sum import ordered_sum
 

@@ -22,7 +22,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import Step
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from pulsar_rebalancer.lab.strategy_goal import Goal
 from strategies.cluster.model import Round
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.round.commands_and_record import proof_of
 
 #: Content of each file and folder of the run.

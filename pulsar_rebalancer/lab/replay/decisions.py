@@ -27,8 +27,8 @@ from sinks.wire.record_decoding import (
 from sinks.wire.record_encoding import encode_outcome
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeReport, Round
 from strategies.errors import SinkError, WireError
-from strategies.figures.counts_and_ages import counted, counted_with
-from strategies.figures.estimate import expected_spread, reported_spread
+from strategies.figures.texts_of_counts_names_and_ages import counted, counted_with
+from strategies.figures.usage_after_moves import expected_spread, reported_spread
 from strategies.fold.engine import EngineSettings, placement_of
 
 #: Rejected records that are kept: their rows, and what Python needs for each.

@@ -28,7 +28,7 @@ from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import EngineSettings, placement_of
 from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.placement.contract import Placer, Request, seed_of
-from strategies.placement.ledger import CountedMove, Ledger
+from strategies.placement.expected_load_ledger import CountedMove, Ledger
 from strategies.placement.registry import placer, pulsars_own
 
 #: Maximum number of samples in Pulsar's long-term averages.

@@ -29,7 +29,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import (
     outcome_reports,
 )
 from pulsar_rebalancer.lab.simulation.report_updates import BrokerReports
-from pulsar_rebalancer.lab.simulation.scenarios.catalog import Named
+from pulsar_rebalancer.lab.simulation.scenarios.read_scenarios import Named
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Happening, Scenario
 from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import Disturbances
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Membership, Move, Timeline, Tracer

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from strategies.bundles import Bools, Floats, Ints
-from strategies.shedding.steady.spread_lower_bounds import Packing, water_levels
+from strategies.shedding.steady.whole_bundle_bounds import Packing, water_levels
 
 #: Bundles and brokers up to which sets are searched.
 _BUNDLES, _BROKERS = 32, 12

@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 
 from strategies.cluster.model import Skip
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.shedding.steady.planned_cluster import MovePlan, PlannedCluster, spread_of
 
 #: Mean usage (points) from which on a cluster is full, and the one that new brokers should lead to.

@@ -9,7 +9,7 @@ from strategies.cluster.round_figures import Certificate
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.exact_optimum_search import searched_spread
 from strategies.shedding.steady.planned_cluster import LoadedBrokers, MovePlan, Pieces
-from strategies.shedding.steady.spread_lower_bounds import (
+from strategies.shedding.steady.whole_bundle_bounds import (
     Packing,
     by_groups,
     by_placing,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import setting, settling

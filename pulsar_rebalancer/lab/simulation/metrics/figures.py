@@ -9,7 +9,7 @@ from math import inf, isfinite, nan
 import numpy as np
 import numpy.typing as npt
 
-from pulsar_rebalancer.lab.simulation.metrics import attainable_balance
+from pulsar_rebalancer.lab.simulation.metrics import least_move_and_spread
 from pulsar_rebalancer.lab.simulation.metrics.moves import (
     back_and_forth,
     most_in_an_hour,
@@ -122,7 +122,7 @@ def figures_of(timeline: Timeline, by: Yardstick, truth: Truth) -> RunFigures:
         "lasting_spread": _tail(lasting),
         "attainable_spread": attainable,
         "residual_gap": _tail(lasting) - attainable,
-        "largest_bundle": attainable_balance.largest_over_share(
+        "largest_bundle": least_move_and_spread.largest_over_share(
             truth.sizes, int(np.isfinite(timeline.lasting[-1]).sum())
         ),
         **_ratios(timeline, onset),
@@ -175,7 +175,7 @@ def _balanced(good: npt.NDArray[np.bool_], onset: int) -> float:
 
 def _attainable(timeline: Timeline, truth: Truth) -> float:
     there = np.isfinite(timeline.lasting[-1])
-    return 100 * attainable_balance.attainable_spread(
+    return 100 * least_move_and_spread.attainable_spread(
         truth.sizes, truth.idle[there], truth.capacity[there]
     )
 
@@ -188,7 +188,9 @@ def _least(timeline: Timeline, onset: int, reached: float, truth: Truth) -> floa
         return nan
     load = float(((usage - truth.idle) * truth.capacity)[there].sum())
     per_load = float(traffic[there].sum()) / load if load > 0 else 0.0
-    return attainable_balance.least_to_move(usage[there], reached, truth.capacity[there]) * per_load
+    return (
+        least_move_and_spread.least_to_move(usage[there], reached, truth.capacity[there]) * per_load
+    )
 
 
 def _tail(spread: Floats) -> float:

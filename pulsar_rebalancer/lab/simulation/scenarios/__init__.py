@@ -1,1 +1,1 @@
-"""Scenarios as TOML files: their format (`schema`) and where they are read from (`catalog`)."""
+"""Scenarios as TOML files: their format (`schema`) and the reading of them (`read_scenarios`)."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from pulsar_rebalancer.decisions.live.overview_and_history import ViewSettings
+from pulsar_rebalancer.decisions.live.page_views import ViewSettings
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings
 from pulsar_rebalancer.decisions.live.read_topics import LiveTopics
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveSnapshot

@@ -11,7 +11,7 @@ from typing import Any
 from pulsar_rebalancer.cli import console, exit_codes
 from pulsar_rebalancer.lab.conformance.suites import NOT_LIVE, SUITES, CaseResult, compare
 from pulsar_rebalancer.lab.conformance.vectors import Difference, read_cases
-from strategies.figures.counts_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from strategies.ordered_sum import ordered_sum
 

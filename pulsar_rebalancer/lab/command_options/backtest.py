@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import html_and_recording_options
+from pulsar_rebalancer.lab.command_options import html_and_recording_options
 
 
 def backtest(
@@ -42,7 +42,7 @@ def backtest(
     The table has one row per run and cluster: how even the brokers were, and how much was moved.
     Large recordings are read many times faster after `rebalancer convert`.
     """
-    from pulsar_rebalancer.lab.tables.backtest_comparison import backtest_all
+    from pulsar_rebalancer.lab.command_runs.backtest import backtest_all
 
     html_and_recording_options.check_target(html)
     backtest_all(

@@ -49,7 +49,7 @@ def shadow(
     command reads the topics of telemetry, commands and rounds. For a recording, decisions are
     computed with these settings. Moves are detected as changes of ownership.
     """
-    from pulsar_rebalancer.lab.tables.shadow import compare_moves
+    from pulsar_rebalancer.lab.command_runs.shadow import compare_moves
 
     settings = options.settings(config, overrides)
     compare_moves(recording, settings, within, (since, until), as_json=as_json)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import html_and_recording_options
+from pulsar_rebalancer.lab.command_options import html_and_recording_options
 from strategies.errors import SettingsError
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 
@@ -39,7 +39,7 @@ def upgrade_preview(
     Back-tests the recording in the closed loop with the rules and the defaults of both versions, as
     `backtest` does with shedding.mode = parity. Reads only.
     """
-    from pulsar_rebalancer.lab.tables.upgrade_preview import preview
+    from pulsar_rebalancer.lab.command_runs.upgrade_preview import preview
 
     html_and_recording_options.check_target(html)
     preview(

@@ -11,11 +11,11 @@ from rich.console import RenderableType
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.decisions.explain.explanation_lines import formatted
 from pulsar_rebalancer.decisions.log import DecisionLog, read_log
+from pulsar_rebalancer.lab.command_runs.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.shadow.agreement import Agreement, MovePair, compare, window
 from pulsar_rebalancer.lab.shadow.manual_moves import Wanderer, by_people, to_and_fro
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
-from pulsar_rebalancer.lab.tables.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.recorder import of_recording, topic_records
 from sinks.topics.skip_unreadable import Skipped, readable

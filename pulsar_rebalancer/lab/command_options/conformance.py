@@ -45,7 +45,7 @@ def conformance(
 
     Exit code 5 if a case differs, 2 if the file cannot be compared.
     """
-    from pulsar_rebalancer.lab.tables.conformance import list_suites, run
+    from pulsar_rebalancer.lab.command_runs.conformance import list_suites, run
 
     if file is None and not listed:
         raise typer.BadParameter(

@@ -14,9 +14,9 @@ from pulsar_rebalancer.lab.backtest.run import (
     run_all,
     whole,
 )
+from pulsar_rebalancer.lab.command_runs.backtest import LOOPS, run_as_json
 from pulsar_rebalancer.lab.recorded_release import columnar, is_of_extensible, recorded_release
 from pulsar_rebalancer.lab.report.page import write_page
-from pulsar_rebalancer.lab.tables.backtest_comparison import LOOPS, run_as_json
 from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan, plan_of
 from pulsar_rebalancer.lab.upgrade_preview.upgrade_effects import (
     NOT_SHOWN,

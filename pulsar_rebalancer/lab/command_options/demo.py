@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import html_and_recording_options
+from pulsar_rebalancer.lab.command_options import html_and_recording_options
 
 _Strategy = Annotated[
     str | None,

@@ -13,6 +13,7 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes
 from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.decisions.explain.measured_move_costs import HEADS, move_costs
+from pulsar_rebalancer.lab.command_runs.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.lab.replay import decisions, spark
 from pulsar_rebalancer.lab.replay.decisions import (
     ClusterSummary,
@@ -22,7 +23,6 @@ from pulsar_rebalancer.lab.replay.decisions import (
 )
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.strategy_goal import goal_of
-from pulsar_rebalancer.lab.tables.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.json_lines import check_use
 from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_records
@@ -33,7 +33,7 @@ from sinks.wire.output_rows import OutputRow
 from sinks.wire.record_decoding import Position, decode_rejected
 from strategies.cluster.model import Outcome, Round
 from strategies.errors import WireError
-from strategies.figures.estimate import reported_spread
+from strategies.figures.usage_after_moves import reported_spread
 from strategies.fold.engine import EngineSettings
 from strategies.round.participating_brokers import ABOUT_POLICIES
 

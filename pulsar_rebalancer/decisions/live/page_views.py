@@ -20,9 +20,9 @@ from pulsar_rebalancer.decisions.read_status import INTERVALS, late_after_ms
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import proves_bound, sentences
 from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.executor.approvals_and_pauses import PauseOrder
-from strategies.figures.counts_and_ages import counted
-from strategies.figures.estimate import expected_spread, reported_spread
+from strategies.executor.objections_to_approvals import PauseOrder
+from strategies.figures.texts_of_counts_names_and_ages import counted
+from strategies.figures.usage_after_moves import expected_spread, reported_spread
 from strategies.round.commands_and_record import proof_of
 from strategies.round.state_of_round import describe_planned_moves
 from strategies.settings import RoundSettings

@@ -20,7 +20,7 @@ from sinks.wire.record_decoding import Position, decode_approval, decode_approva
 from strategies.cluster.model import Command, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature
-from strategies.executor.approvals_and_pauses import (
+from strategies.executor.objections_to_approvals import (
     Approval,
     ApprovalFacts,
     ApprovalOutcome,

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pulsar_rebalancer.lab.command_runs.simulate import ratings
+from pulsar_rebalancer.lab.command_runs.simulate.ratings import Rated, rated
+from pulsar_rebalancer.lab.command_runs.simulate.tables import COLUMNS, LEGEND, cells
 from pulsar_rebalancer.lab.report.chart_data import best_rows
 from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
 from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict
 from pulsar_rebalancer.lab.requested_runs import Made, grouped, median
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
-from pulsar_rebalancer.lab.tables.simulate import ratings
-from pulsar_rebalancer.lab.tables.simulate.ratings import Rated, rated
-from pulsar_rebalancer.lab.tables.simulate.tables import COLUMNS, LEGEND, cells
 
 
 def write(made: Sequence[Made], file: Path) -> None:
@@ -28,7 +28,7 @@ def write(made: Sequence[Made], file: Path) -> None:
     ]
     names = list(dict.fromkeys(one.scenario for one, _ in kept))
     if len(names) == 1:
-        title = catalog.load(kept[0][0].request.scenario).scenario.title
+        title = read_scenarios.load(kept[0][0].request.scenario).scenario.title
         alone = len(kept) == 1
         write_page(
             file,

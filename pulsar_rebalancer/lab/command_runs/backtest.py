@@ -16,12 +16,12 @@ from pulsar_rebalancer.lab.backtest.run import (
     run_all,
     whole,
 )
+from pulsar_rebalancer.lab.command_runs.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.chart_data import comparison
 from pulsar_rebalancer.lab.report.page import render, write_page
 from pulsar_rebalancer.lab.report.timeline_summary import FORESIGHT, Summary
 from pulsar_rebalancer.lab.simulation.timeline import Move
-from pulsar_rebalancer.lab.tables.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.lab.tune.search import short
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.errors import SettingsError

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.lab.commands import html_and_recording_options
+from pulsar_rebalancer.lab.command_options import html_and_recording_options
 
 EngineKind = Literal["plain", "spark"]
 _FromTopic = Annotated[
@@ -60,8 +60,8 @@ def replay(
     round closes, its commands, then its round record, one JSON object per line, before it reads
     more input. Rejected records are reported on standard error.
     """
-    from pulsar_rebalancer.lab.tables.replay import decide_all
-    from pulsar_rebalancer.lab.tables.replay_pipe import pipe
+    from pulsar_rebalancer.lab.command_runs.replay import decide_all
+    from pulsar_rebalancer.lab.command_runs.replay_pipe import pipe
 
     flags = options.flags(
         job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import html_and_recording_options
+from pulsar_rebalancer.lab.command_options import html_and_recording_options
 from strategies.java.pulsar_versions_and_defaults import RELEASES
 
 #: Words instead of a scenario: all published cards, compared with the published figures; all
@@ -84,16 +84,16 @@ def simulate(
     among the figures of the seeds. The report of --html shows the first seed of each run.
     """
     from pulsar_rebalancer.lab import requested_runs
-    from pulsar_rebalancer.lab.simulation.scenarios import catalog
-    from pulsar_rebalancer.lab.tables.simulate import screen
+    from pulsar_rebalancer.lab.command_runs.simulate import scenario_list_and_output
+    from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 
     if listed:
-        screen.list_scenarios(as_json)
+        scenario_list_and_output.list_scenarios(as_json)
         return
     html_and_recording_options.check_target(html)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
-    names = catalog.published() if compared else _names(scenarios) or catalog.names()
+    names = read_scenarios.published() if compared else _names(scenarios) or read_scenarios.names()
     asked = {"bundles": _bundles(bundles), "minutes": minutes}
     requests = requested_runs.run_requests(
         names,
@@ -106,7 +106,7 @@ def simulate(
     requested_runs.checked(
         [request for request in requests if request.seed == first_seed]
     )  # before the first run
-    with screen.progress(len(requests)) as advance:
+    with scenario_list_and_output.progress(len(requests)) as advance:
         made = requested_runs.make_all(
             requests,
             jobs or os.cpu_count() or 1,
@@ -114,11 +114,11 @@ def simulate(
             lambda request: html is not None and request.seed == first_seed,
         )
     if compared:
-        screen.show_published(made, as_json)
+        scenario_list_and_output.show_published(made, as_json)
     else:
-        screen.show(made, as_json)
+        scenario_list_and_output.show(made, as_json)
     if html is not None:
-        screen.write_page(made, html)
+        scenario_list_and_output.write_page(made, html)
 
 
 def _bundles(text: str | None) -> int | str | None:

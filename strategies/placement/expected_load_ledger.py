@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from strategies.bundles import namespace_of
 from strategies.cluster.model import BrokerLoad
-from strategies.figures.estimate import burdened, share_of_traffic
 from strategies.figures.usage import weighted_usage, weighted_usages
+from strategies.figures.usage_after_moves import burdened, share_of_traffic
 from strategies.placement.contract import UNKNOWN, Averages, Candidate
 from strategies.settings import Weights
 

@@ -12,8 +12,13 @@ from rich.progress import Progress
 
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.lab import requested_runs
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
-from pulsar_rebalancer.lab.tables.simulate import published, ratings, scenarios_report, tables
+from pulsar_rebalancer.lab.command_runs.simulate import (
+    published,
+    ratings,
+    scenarios_report,
+    tables,
+)
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 
 
 def write_page(made: Sequence[requested_runs.Made], html: Path) -> None:
@@ -47,7 +52,7 @@ def show_published(made: Sequence[requested_runs.Made], as_json: bool) -> None:
 
 def list_scenarios(as_json: bool) -> None:
     """Prints the built-in scenarios."""
-    named = [catalog.load(name) for name in catalog.names()]
+    named = [read_scenarios.load(name) for name in read_scenarios.names()]
     if as_json:
         found = [
             {

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import html_and_recording_options
+from pulsar_rebalancer.lab.command_options import html_and_recording_options
 
 
 def tune(
@@ -42,8 +42,10 @@ def tune(
     beats, and whether one of them is better than the current settings. The report of --html shows
     the best set on the test part.
     """
-    from pulsar_rebalancer.lab.tables.settings_in_recorded_release import in_recorded_release
-    from pulsar_rebalancer.lab.tables.tune import tune_on
+    from pulsar_rebalancer.lab.command_runs.settings_in_recorded_release import (
+        in_recorded_release,
+    )
+    from pulsar_rebalancer.lab.command_runs.tune import tune_on
 
     html_and_recording_options.check_target(html)
     named = options.flags(shedding__strategy=strategy)

@@ -7,10 +7,10 @@ from math import isfinite, nan
 from typing import Any, get_args
 
 from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.lab.command_runs.simulate.tables import shown
 from pulsar_rebalancer.lab.requested_runs import Made, grouped
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Property
-from pulsar_rebalancer.lab.tables.simulate.tables import shown
 from strategies.ordered_sum import ordered_sum
 
 #: Property → the figure that measures it (lower is better), and its description.
@@ -83,7 +83,7 @@ def rated(made: Sequence[Made]) -> Rated | None:
     """
     shows: dict[Property, tuple[str, ...]] = {}
     for name, path in {one.scenario: one.request.scenario for one in made}.items():
-        for rating in catalog.load(path).scenario.rates:
+        for rating in read_scenarios.load(path).scenario.rates:
             shows[rating] = (*shows.get(rating, ()), name)
     groups = grouped(made)
     strategies = list(dict.fromkeys(label for _, label in groups))

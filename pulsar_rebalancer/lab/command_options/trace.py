@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.lab.commands import html_and_recording_options
+from pulsar_rebalancer.lab.command_options import html_and_recording_options
 
 _Cluster = Annotated[
     str | None,
@@ -40,7 +40,7 @@ def trace(
     message, topics and bundles are printed. Add machines and brokers to it, and `rebalancer
     simulate` runs a modelled cluster under the recorded load.
     """
-    from pulsar_rebalancer.lab.tables.trace import extract
+    from pulsar_rebalancer.lab.command_runs.trace import extract
 
     extract(
         recording,

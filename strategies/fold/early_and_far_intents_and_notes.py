@@ -26,7 +26,7 @@ from strategies.fold.first_records_of_log import MOST_EARLY_RECORDS
 from strategies.fold.foreign_moves import Listing, learn_list
 from strategies.patterns_and_windows import matcher
 from strategies.round.drain_progress import count_noted_bundles
-from strategies.round.round_input import Rules
+from strategies.round.round_input_and_digest import Rules
 
 
 def fold_intent(record: Intent, store: StateStore, rules: Rules) -> list[Rejection]:

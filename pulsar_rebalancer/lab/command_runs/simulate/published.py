@@ -6,11 +6,11 @@ from math import isnan
 from typing import Any
 
 from pulsar_rebalancer.cli import console
+from pulsar_rebalancer.lab.command_runs.simulate.tables import shown
 from pulsar_rebalancer.lab.requested_runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.metrics.figures import finite
-from pulsar_rebalancer.lab.simulation.scenarios import catalog
+from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Published
-from pulsar_rebalancer.lab.tables.simulate.tables import shown
 
 #: A published run is one draw. It is reproduced if it is between these percentiles of the seeds.
 INSIDE = (5.0, 95.0)
@@ -50,7 +50,7 @@ def compare(made: Sequence[Made]) -> list[Compared]:
     """Compares all published figures of all cards that ran."""
     found: list[Compared] = []
     for (scenario, _), group in grouped(made).items():
-        card = catalog.load(group[0].request.scenario).scenario
+        card = read_scenarios.load(group[0].request.scenario).scenario
         found += [
             Compared(
                 card.card or scenario,

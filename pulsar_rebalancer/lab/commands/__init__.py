@@ -1,1 +1,0 @@
-"""The commands of the laboratory; `pulsar_rebalancer.cli.main` has their names."""

@@ -1,1 +1,0 @@
-"""Results of an analysis as tables and as JSON."""
