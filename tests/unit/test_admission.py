@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from sinks.executor.settings import ExecutorSettings, admission_rules, pause_file
+from sinks.executor.settings import (
+    ExecutorSettings,
+    admission_rules,
+    longest_step_s,
+    pause_file,
+)
 from strategies.errors import SettingsError
 from strategies.executor import admission
 from strategies.filters.policies import PoliciesView, read_policies
@@ -171,3 +176,11 @@ def test_the_pause_file_lies_in_the_state_folder() -> None:
     assert str(pause_file(ExecutorSettings(state="/s"))) == "/s/pause"
     with pytest.raises(SettingsError, match=r"executor\.state"):
         pause_file(ExecutorSettings(state="here"))
+
+
+@pytest.mark.parametrize(("per_minute", "longest_s"), [(8, 352.0), (0, 322.0)])
+def test_a_step_may_last_as_long_as_its_commands_wait(per_minute: int, longest_s: float) -> None:
+    settings = ExecutorSettings(
+        max_concurrent=4, max_per_minute=per_minute, arrival_timeout_ms=10_000, measure_ms=2_000
+    )
+    assert longest_step_s(settings) == longest_s

@@ -179,6 +179,7 @@ def test_no_figure_that_json_cannot_hold_is_written(bad: float) -> None:
     for done in (
         replace(ROUND, usage={"b1:8080": bad}),
         replace(ROUND, usage_after={"b1:8080": bad}),
+        replace(ROUND, measured={"b1:8080": bad}),
         replace(ROUND, spread=Spread(0.0, bad, 0.0)),
         replace(ROUND, skips=(Skip("cluster", ("c",), "x", "y", None, {"z": bad}),)),
     ):
