@@ -14,7 +14,7 @@ from time import perf_counter, thread_time
 
 from benchmarks.figures import Sample, sample
 from benchmarks.fleet import Fleet
-from sinks.wire.output_rows import event_row
+from sinks.wire.event_to_topic_rows import event_row
 from sinks.wire.record_decoding import Position, decode, pack_origin
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Command, TelemetryRecord

@@ -43,7 +43,7 @@ _NAMED = {
         "_THIN_UP_TO",
     ),
     "greedy_move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
-    "last_plan": ("USELESS", "REST_MS", "CAREFUL"),
+    "effect_and_rest_of_last_plan": ("USELESS", "REST_MS", "CAREFUL"),
     "steady_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
 }
 

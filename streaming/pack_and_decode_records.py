@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
-from sinks.wire.output_rows import OutputRow, rejected_row
+from sinks.wire.event_to_topic_rows import OutputRow, rejected_row
 from sinks.wire.raw_broker_reports import RecordMetadata, SourceSettings, enveloped
 from sinks.wire.record_decoding import (
     LARGE_BYTES,

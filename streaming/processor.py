@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from sinks.graceful_stop import rare_collections, wall_clock_ms
 from sinks.metrics.settings import METRICS_OFF, MetricsSettings
-from sinks.wire.output_rows import OutputRow, event_row, over_quota_row
+from sinks.wire.event_to_topic_rows import OutputRow, event_row, over_quota_row
 from sinks.wire.signing_keys import SigningKey, SigningSettings, signing_key
 from strategies.cluster.cluster_state import StateStore
 from strategies.cluster.model import LoadReport, TelemetryRecord

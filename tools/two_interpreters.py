@@ -30,7 +30,7 @@ from pulsar_rebalancer.lab.requested_runs import RunRequest
 from pulsar_rebalancer.lab.simulation.scenario_loop import run
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.recordings.recorder import of_recording
+from sinks.recordings.copy_topic import of_recording
 from sinks.wire.record_decoding import DEFAULT_LIMITS
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from tests.golden.scenario import play, read_scenario, split_file

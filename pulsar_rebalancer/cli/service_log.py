@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.cli.errors import reported
-from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
 from pulsar_rebalancer.settings.merge_sources import Settings
+from pulsar_rebalancer.settings.page_address_and_log_settings import LogSettings
 from sinks.graceful_stop import Stop
 from sinks.metrics.disk_space import DiskMetrics
 from sinks.metrics.http_server_and_probes import Liveness, process_registry, serving

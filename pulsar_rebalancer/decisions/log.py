@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from pulsar_rebalancer.decisions.decisive_outcome import decisive
-from sinks.recordings.recorder import of_recording, topic_records
+from sinks.recordings.copy_topic import of_recording, topic_records
 from sinks.topics.files.segments import segments
 from sinks.topics.open_topics import TopicRecord
 from sinks.topics.skip_unreadable import Skipped, readable

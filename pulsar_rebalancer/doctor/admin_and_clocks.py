@@ -36,7 +36,7 @@ from sinks.pulsar_api.cluster_name_clock_and_load_manager import (
     check_cluster_name,
     running_manager,
 )
-from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings, admin_urls
 from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing
 from sinks.wire.record_decoding import decode

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pulsar_rebalancer.cli.own_shedder_warning import SWITCH_OFF
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.figures.texts_of_counts_names_and_ages import first_of
 from strategies.fold.engine import EngineSettings
 from strategies.shedding.registry import EXTENSIBLE, SHEDDERS

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from sinks.executor.settings import ExecutorSettings, check_approval
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.secret_file import read_secret
 from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections

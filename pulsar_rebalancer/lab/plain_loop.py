@@ -4,7 +4,7 @@ Spark produces the same bytes.
 
 from collections import defaultdict
 
-from sinks.wire.output_rows import OutputRow, event_row, over_quota_row, rejected_row
+from sinks.wire.event_to_topic_rows import OutputRow, event_row, over_quota_row, rejected_row
 from sinks.wire.record_decoding import (
     DEFAULT_LIMITS,
     Position,

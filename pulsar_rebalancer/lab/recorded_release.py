@@ -11,8 +11,8 @@ import numpy as np
 
 from sinks.recordings.columnar import ENDING, KINDS
 from sinks.recordings.columnar_reading import read_blocks
+from sinks.recordings.copy_topic import converted
 from sinks.recordings.json_lines import open_recording
-from sinks.recordings.recorder import converted
 from sinks.wire.raw_broker_reports import brokers_in
 from sinks.wire.record_decoding import WireLimits
 from strategies.errors import SinkError

@@ -20,12 +20,12 @@ from pulsar_rebalancer.serve.sign_in import (
     SigningIn,
     read_tokens,
 )
-from pulsar_rebalancer.settings.log_and_page_settings import (
+from pulsar_rebalancer.settings.merge_sources import Settings
+from pulsar_rebalancer.settings.page_address_and_log_settings import (
     ServeSettings,
     is_loopback,
     serve_address,
 )
-from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.metrics.page_metrics import PageMetrics
 from sinks.metrics.settings import ListenAddress, listening_socket

@@ -16,7 +16,7 @@ from pulsar_rebalancer.settings.check_values import (
     idle_placement,
     idle_tables,
 )
-from pulsar_rebalancer.settings.log_and_page_settings import (
+from pulsar_rebalancer.settings.page_address_and_log_settings import (
     LogSettings,
     ServeSettings,
     serve_address,
@@ -42,7 +42,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings, admission_rules
 from sinks.metrics.settings import MetricsSettings, listen_address
 from sinks.notices.settings import NoticeSettings, check_notices
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.topic_settings import Connections, Topics, TopicUri, parse_topic
 from strategies.errors import SettingsError
 from strategies.figures.texts_of_counts_names_and_ages import counted

@@ -10,7 +10,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pulsar_rebalancer.settings.log_and_page_settings import LogSettings, ServeSettings
+from pulsar_rebalancer.settings.page_address_and_log_settings import LogSettings, ServeSettings
 from sinks.collector.settings import CollectorSettings
 from sinks.executor.settings import ExecutorSettings
 from sinks.metrics.settings import MetricsSettings

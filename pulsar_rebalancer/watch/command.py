@@ -10,8 +10,8 @@ import typer
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.own_shedder_warning import own_shedders
 from pulsar_rebalancer.doctor.java_python_and_spark import check_java
-from pulsar_rebalancer.settings.log_and_page_settings import serve_address
 from pulsar_rebalancer.settings.merge_sources import Settings, load
+from pulsar_rebalancer.settings.page_address_and_log_settings import serve_address
 from pulsar_rebalancer.watch.watch_folder import (
     DEFAULT_FOLDER,
     DEMO_FOLDER,

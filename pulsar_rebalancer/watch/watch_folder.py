@@ -13,7 +13,7 @@ from pulsar_rebalancer.settings.merge_sources import Settings, load
 from pulsar_rebalancer.settings.settings_file_text import by_table, settings_text, toml_key
 from sinks.collector.open_cluster import DiscoveredCluster
 from sinks.durable_files import naming
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.topic_settings import Topics, file_topic_uri
 from strategies.errors import SettingsError
 

@@ -29,7 +29,7 @@ import msgspec
 
 from sinks.collector.broker_poll import BrokerPoll, Kind, MissingReport, Pass, Report
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from sinks.wire.names_and_times import is_broker
 from strategies.errors import CallFailed, NotFound, SinkError

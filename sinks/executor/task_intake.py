@@ -21,7 +21,7 @@ from sinks.topics.epochs import epochs_in
 from sinks.topics.open_topics import Consumer, Publisher, TopicRecord
 from sinks.topics.skip_unreadable import check_complete
 from sinks.wire.contracts.execution import CommandRecord
-from sinks.wire.output_rows import encode_rejected
+from sinks.wire.event_to_topic_rows import encode_rejected
 from sinks.wire.record_decoding import Origin, cluster_of, read_command
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, to_command
 from strategies.cluster.model import Command, Outcome, OutcomeStatus

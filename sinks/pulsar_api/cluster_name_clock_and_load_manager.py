@@ -12,7 +12,12 @@ from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings, admin_urls, base_of, tls_context
+from sinks.pulsar_api.connection_tls_and_token import (
+    PulsarSettings,
+    admin_urls,
+    base_of,
+    tls_context,
+)
 from sinks.pulsar_api.http_exchange import HttpConnections, NotConnected, TooLarge
 from strategies.errors import AdminError, BrokerUnavailable, Refused, SettingsError, Unauthorized
 

@@ -9,7 +9,7 @@ itself listed while this process runs, with the scheme of `pulsar.admin_urls`.
 import threading
 from collections.abc import Callable, Iterable
 
-from sinks.pulsar_api.connection_settings import AdminUrl, PulsarSettings, admin_urls, base_of
+from sinks.pulsar_api.connection_tls_and_token import AdminUrl, PulsarSettings, admin_urls, base_of
 
 #: Number of listed brokers that one call asks at most; the next call asks others.
 MOST_FALLBACKS = 8

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Busy, Unanswered
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.errors import BrokerUnavailable, CallFailed
 
 #: reads: reads of metadata succeed; stuck: the broker answers, but not reads of metadata; silent:

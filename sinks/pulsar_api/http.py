@@ -18,7 +18,7 @@ from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from sinks.pulsar_api.admin_errors import Call, Elsewhere, Unanswered, check_status
-from sinks.pulsar_api.connection_settings import (
+from sinks.pulsar_api.connection_tls_and_token import (
     AdminUrl,
     PulsarSettings,
     admin_urls,

@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 
 _OTHER_NAME = "use a host name that its certificate contains"
 #: X509_V_ERR_… → the next step.

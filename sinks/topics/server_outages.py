@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sinks.graceful_stop import repeated
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.kafka.settings import kafka_access
 from sinks.topics.pulsar.partition import PulsarLink
 from sinks.topics.topic_admin import missing_topics

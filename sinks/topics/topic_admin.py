@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Call
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp
 from sinks.topics.kafka.errors import kafka_errors
 from sinks.topics.kafka.settings import KafkaAccess, kafka_access

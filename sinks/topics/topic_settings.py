@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_decoding import WireLimits

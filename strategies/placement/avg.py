@@ -14,19 +14,16 @@ import numpy as np
 
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.texts_of_counts_names_and_ages import counted
+from strategies.placement.compared_levels_and_draw import draw, fewest_arrivals, levels, lowest
 from strategies.placement.contract import (
     Averages,
     Candidate,
     Placement,
     PlacementStrategy,
     Request,
-    fewest_arrivals,
-    levels,
-    lowest,
     unplaced,
     without_figures,
 )
-from strategies.placement.draw import draw
 from strategies.settings import Setting
 from strategies.shedding.avg.parity import plan_key, with_planned
 from strategies.states_and_advice_of_codes import CHECK_FILTERS, Meaning

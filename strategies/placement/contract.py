@@ -1,14 +1,9 @@
-"""The interface and the description of a placement, the rules by which destinations are named, and
-the levels of candidates that repaired placements compare.
+"""The interface and the description of a placement, and the rules that name destinations."""
 
-A level is a fraction (1.0 = 100 %): the usage of a broker, plus the effect of moves of the round
-that its figures do not show yet.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import fsum, inf, isfinite
+from math import fsum, inf
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -26,9 +21,6 @@ from strategies.states_and_advice_of_codes import CHECK_COLLECTOR, Meaning
 #: The reason codes of this module.
 MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)
 
-#: Usages are 32-bit floats in Pulsar: levels closer than this are equal, so that 30.000002 % is 30
-#: %.
-TOLERANCE = 1e-6
 #: Columns as in BundleLoads.
 Row = tuple[float, ...]
 
@@ -232,50 +224,3 @@ def unknown_broker(memory: Memory, broker: str) -> Placement:
         "unknown-broker",
         f"cannot be placed: nothing is known of {broker}, one of the candidates",
     )
-
-
-def levels(request: Request, history: Mapping[str, float]) -> dict[str, float]:
-    """Broker → level, by name; no entry for brokers without finite figures. `history`: broker →
-    smoothed usage, if any.
-    """
-    found = {}
-    for broker in sorted(request.candidates):
-        candidate = request.candidates[broker]
-        if candidate is not None:
-            level = history.get(broker, candidate.usage) + (candidate.expected - candidate.usage)
-            if isfinite(level):
-                found[broker] = level
-    return found
-
-
-def well_below(found: Mapping[str, float], difference: float) -> tuple[str, ...]:
-    """Brokers at least `difference` below the mean level; without any, those at the lowest
-    level.
-    """
-    mean = mean_of(found)
-    best = tuple(
-        broker for broker, level in found.items() if level + difference <= mean + TOLERANCE
-    )
-    return best or lowest(found)
-
-
-def mean_of(found: Mapping[str, float]) -> float:
-    """Mean level, exact whatever the order; 0 for none."""
-    return fsum(found.values()) / len(found) if found else 0.0
-
-
-def lowest(found: Mapping[str, float], within: float = TOLERANCE) -> tuple[str, ...]:
-    """Brokers whose level is at most `within` above the lowest one."""
-    least = min(found.values(), default=0.0)
-    return tuple(broker for broker, level in found.items() if level <= least + within)
-
-
-def fewest_arrivals(request: Request, brokers: Sequence[str]) -> tuple[str, ...]:
-    """Those of these candidates that have the fewest bundles on their way."""
-    arrivals = {
-        broker: len(candidate.arriving)
-        for broker in brokers
-        if (candidate := request.candidates[broker]) is not None
-    }
-    fewest = min(arrivals.values())
-    return tuple(broker for broker in brokers if arrivals[broker] == fewest)

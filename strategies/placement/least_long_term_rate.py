@@ -10,18 +10,16 @@ from math import inf, isfinite
 from typing import Annotated
 
 from strategies.cluster.strategy_memory import Memory
+from strategies.placement.compared_levels_and_draw import draw, levels, lowest
 from strategies.placement.contract import (
     Candidate,
     Placement,
     PlacementStrategy,
     Request,
-    levels,
-    lowest,
     unknown_broker,
     unplaced,
     without_figures,
 )
-from strategies.placement.draw import draw
 from strategies.settings import Setting
 from strategies.states_and_advice_of_codes import ADD_BROKERS, Meaning
 

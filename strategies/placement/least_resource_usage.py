@@ -15,19 +15,16 @@ from typing import Annotated
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.java.hash_order import hash_map_order
 from strategies.ordered_sum import ordered_sum
+from strategies.placement.compared_levels_and_draw import draw, levels, mean_of, well_below
 from strategies.placement.contract import (
     Candidate,
     Placement,
     PlacementStrategy,
     Request,
-    levels,
-    mean_of,
     unknown_broker,
     unplaced,
-    well_below,
     without_figures,
 )
-from strategies.placement.draw import draw
 from strategies.settings import Setting
 from strategies.shedding.broker_memory import kept_of
 

@@ -12,13 +12,8 @@ from operator import attrgetter
 from strategies.cluster.strategy_memory import Memory
 from strategies.java.hash_order import hash_map_order
 from strategies.ordered_sum import ordered_sum
-from strategies.placement.contract import (
-    Placement,
-    PlacementStrategy,
-    Request,
-    levels,
-    unplaced,
-)
+from strategies.placement.compared_levels_and_draw import levels
+from strategies.placement.contract import Placement, PlacementStrategy, Request, unplaced
 from strategies.placement.least_resource_usage import (
     LeastResourceUsageSettings,
     answer,

@@ -7,17 +7,14 @@ from importlib import import_module
 from strategies.cluster.strategy_memory import Memory
 from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.placement.compared_levels_and_draw import draw, fewest_arrivals, levels, lowest
 from strategies.placement.contract import (
     Placement,
     PlacementStrategy,
     Placer,
     Request,
-    fewest_arrivals,
-    levels,
-    lowest,
     without_figures,
 )
-from strategies.placement.draw import draw
 from strategies.registry import Registry
 from strategies.settings import Mode
 

@@ -16,7 +16,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from strategies.cluster.intent_records_and_states import ENDED
 
 #: Kind of a row with facts.

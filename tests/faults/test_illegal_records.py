@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, decode_rejected
 from strategies.fold.engine import EngineSettings
 from tests.illegal_records import CODES, illegal_lines, oversized

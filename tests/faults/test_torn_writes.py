@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from sinks.topics.files.segments import segment_path
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import decode_rejected
 from tools.processes.real_job import PROJECT, eager, recording
 

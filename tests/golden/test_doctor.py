@@ -29,7 +29,7 @@ from pulsar_rebalancer.doctor.signing_keys_and_tokens import (
 )
 from sinks.executor.journal import Journal, Received
 from sinks.executor.settings import ExecutorSettings
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.kafka.settings import KafkaSettings

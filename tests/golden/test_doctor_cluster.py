@@ -15,7 +15,7 @@ from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
 from pulsar_rebalancer.doctor.running_release import check_release
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.checkpoint.guard import guarded

@@ -12,7 +12,7 @@ import pytest
 from pulsar_rebalancer.decisions.read_status import Pause, read_status
 from pulsar_rebalancer.decisions.status_screen import status_lines
 from sinks.topics.topic_settings import Connections
-from sinks.wire.output_rows import encode_rejected
+from sinks.wire.event_to_topic_rows import encode_rejected
 from sinks.wire.record_decoding import Origin, Position, decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome, encode_round
 from strategies.cluster.round_figures import Certificate

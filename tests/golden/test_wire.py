@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
+from sinks.wire.event_to_topic_rows import encode_rejected
 from sinks.wire.operator_records import encode_approval, encode_approval_outcome, encode_intent
-from sinks.wire.output_rows import encode_rejected
 from sinks.wire.record_decoding import Origin, Position, decode, peek
 from sinks.wire.record_encoding import (
     encode_command,

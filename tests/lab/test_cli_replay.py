@@ -10,7 +10,7 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.lab.replay.decisions import collect, write
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import decode_command, decode_rejected, decode_round
 from tests.unit.command_line import rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven

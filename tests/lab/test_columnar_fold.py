@@ -11,16 +11,16 @@ from random import Random
 import pytest
 from pyarrow import parquet
 
-from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.backtest.columnar_fold_skipping_rounds import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.simulation.clusters import MACHINE
 from pulsar_rebalancer.lab.simulation.noise import Wobble
 from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.columnar_reading import read_blocks
+from sinks.recordings.copy_topic import converted
 from sinks.recordings.json_lines import open_recording
-from sinks.recordings.recorder import converted
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.event_to_topic_rows import OutputRow, event_row
 from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, decode_round
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import EngineSettings

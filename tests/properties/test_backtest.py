@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.backtest.columnar_fold_skipping_rounds import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run, run_together
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.settings.merge_sources import load

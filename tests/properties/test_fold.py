@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.wire.output_rows import event_row
+from sinks.wire.event_to_topic_rows import event_row
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import (
     RATE_IN,

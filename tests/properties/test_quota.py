@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import Position, WireLimits
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.quota import EMPTY, UnreadRecord, admit

@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks.uncertified import UNCERTIFIED
-from sinks.wire.output_rows import event_row
+from sinks.wire.event_to_topic_rows import event_row
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, Rejection
 from strategies.cluster.packed_records import pack_record, unpack_record

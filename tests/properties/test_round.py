@@ -10,7 +10,7 @@ from hypothesis import given
 
 from pulsar_rebalancer.decisions.explain.explanation_lines import round_lines
 from pulsar_rebalancer.decisions.log import DecisionLog
-from sinks.wire.output_rows import event_row
+from sinks.wire.event_to_topic_rows import event_row
 from sinks.wire.record_decoding import decode_round
 from sinks.wire.record_encoding import encode_round
 from strategies.bundles import namespace_of

@@ -29,7 +29,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import (
 )
 from pulsar_rebalancer.lab.simulation.scenarios.read_scenarios import load
 from pulsar_rebalancer.settings.merge_sources import load as settings_of
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import Position, WireLimits, decode_command
 from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cluster_state import InMemoryStore

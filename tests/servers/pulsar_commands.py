@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from tests.control_topic import TOPICS, Control
 from tests.unit.command_line import Answer, rebalancer
 from tools.processes.set_words import set_words

@@ -14,7 +14,7 @@ from pulsar_rebalancer.doctor.admin_and_clocks import check_cluster
 from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.doctor.signing_keys_and_tokens import check_expiry
 from pulsar_rebalancer.settings.merge_sources import Settings, load
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.epochs import newest_rounds
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.remembered_and_changed_settings import guard_of

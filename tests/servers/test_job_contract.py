@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from strategies.errors import SinkError
 from streaming.outputs.counts_of_micro_batch import KINDS

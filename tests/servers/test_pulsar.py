@@ -20,7 +20,7 @@ from sinks.collector.collector import Collector
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import open_publisher
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.topic_settings import TopicUri
 from strategies.bundles import parse_bundle, topic_hash
 from streaming.outputs.counts_of_micro_batch import KINDS

@@ -13,7 +13,7 @@ import pytest
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.doctor.disk_and_topics import check_topics
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.open_topics import Consumer, Publisher, open_consumer, open_publisher
 from sinks.topics.pulsar.partition import PulsarLink

@@ -15,7 +15,7 @@ from pulsar_rebalancer.settings.merge_sources import load
 from sinks.collector.collector import encode_report, encode_sweep
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.wire.record_decoding import Position, decode, decode_round
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent

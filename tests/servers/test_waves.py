@@ -20,7 +20,7 @@ from pulsar_rebalancer.doctor.admin_and_clocks import check_freezes
 from sinks.collector.broker_poll import BrokerPoll
 from sinks.executor.pause_meter import WaveFigures
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.frozen_brokers import FrozenReports, Stuck, find_stuck, look, probing
 from tests.control_topic import now_ms
 from tools.processes.real_executor import RealExecutor

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.wire.output_rows import OutputRow, event_row
+from sinks.wire.event_to_topic_rows import OutputRow, event_row
 from sinks.wire.record_decoding import Position, decode, pack_origin
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import Engine, EngineSettings

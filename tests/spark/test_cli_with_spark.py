@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.replay import spark as through_spark
-from sinks.recordings.recorder import positioned
+from sinks.recordings.copy_topic import positioned
 from sinks.topics.files.topic import FileTopicWriter
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job

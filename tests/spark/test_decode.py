@@ -15,7 +15,7 @@ from pyspark.sql import Row
 
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_decoding import (
     LARGE_BYTES,

@@ -18,7 +18,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.topic_settings import Connections, Topics, parse_topic
 from streaming.cluster.missing_on_worker import content_of, report_missing
 from streaming.cluster.remote_workers import (

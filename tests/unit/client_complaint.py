@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from strategies.errors import PublishTimeout
 

@@ -18,7 +18,7 @@ from sinks.executor.pause_meter import CostMeter
 from sinks.executor.settings import ExecutorConfig
 from sinks.metrics.service_metrics import ExecutorMetrics
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import TopicRecord, open_consumer, open_publisher
 from sinks.wire.contracts.execution import CommandRecord
 from tests.control_topic import Control, now_ms

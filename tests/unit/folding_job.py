@@ -9,7 +9,7 @@ from dataclasses import replace
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.output_rows import OutputRow, rejected_row
+from sinks.wire.event_to_topic_rows import OutputRow, rejected_row
 from sinks.wire.record_decoding import decode_command, decode_round, pack_origin
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, encode_round
 from sinks.wire.signing_keys import SigningKey, check_intent_signature

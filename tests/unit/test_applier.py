@@ -11,7 +11,7 @@ from sinks.executor.apply_or_recover import Applier, RetryPolicy
 from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.outcome_status_and_reason import Allowance, MoveOnItsWay
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.record_decoding import read_command
 from sinks.wire.record_encoding import encode_command

@@ -12,7 +12,7 @@ import pytest
 from sinks.executor.move_gate_and_holds import MoveGate, _Recent
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Unanswered
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.frozen_brokers import MOST_STUCK, FrozenReports
 from sinks.pulsar_api.http import MOST_ADDRESSES, PulsarHttp
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter

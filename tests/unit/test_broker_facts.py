@@ -7,7 +7,7 @@ import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.cluster_name_clock_and_load_manager import LoadManager, configured_manager
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault, answered

@@ -9,7 +9,7 @@ import pytest
 
 from sinks.collector.extensible_poll import OwnerPoll
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.errors import BrokerUnavailable, NotOwned, Refused, Unauthorized
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault, answered

@@ -15,7 +15,7 @@ from pulsar_rebalancer.doctor.disk_and_topics import check_checkpoint
 from pulsar_rebalancer.doctor.finding import Finding, ok
 from pulsar_rebalancer.doctor.signing_keys_and_tokens import check_signing
 from sinks.graceful_stop import wall_clock_ms
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.topic_settings import Connections
 from sinks.wire.signing_keys import SigningSettings

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sinks.graceful_stop import Stop, stopping
+from sinks.recordings.copy_topic import StopCondition, record
 from sinks.recordings.json_lines import open_recording
-from sinks.recordings.recorder import StopCondition, record
 from sinks.topics.files.topic import FileTopicWriter, TopicRecord
 from sinks.topics.open_topics import Reader, open_reader
 from sinks.topics.topic_settings import file_topic_uri

@@ -9,7 +9,7 @@ import pytest
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.collector.open_cluster import discovered
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.errors import AdminError, SettingsError
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Answer, Cluster

@@ -21,7 +21,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Call
 from sinks.pulsar_api.cluster_name_clock_and_load_manager import broker_time_s
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp
 from sinks.pulsar_api.http_exchange import HttpConnections
 from strategies.errors import BrokerUnavailable

@@ -9,7 +9,7 @@ import pytest
 
 from pulsar_rebalancer.doctor.admin_and_clocks import check_freezes
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.frozen_brokers import FreezeWatch, FrozenReports, find_stuck, look, probing
 from strategies.errors import BrokerUnavailable
 from tests.control_topic import Control, command

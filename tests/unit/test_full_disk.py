@@ -22,7 +22,7 @@ from sinks.recordings.json_lines import Recording
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import Topics, file_topic, parse_topic
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from tests.unit.metric_samples import samples
 
 FULL = Path("/dev/full")

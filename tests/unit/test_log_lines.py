@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pulsar_rebalancer.cli.console import Sheet
 from pulsar_rebalancer.cli.service_log import Line, Log
-from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
+from pulsar_rebalancer.settings.page_address_and_log_settings import LogSettings
 from strategies.errors import SettingsError
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster

@@ -17,7 +17,7 @@ from pulsar_rebalancer.lab.report.page import render
 from pulsar_rebalancer.settings.check_values import json_schema
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
-from sinks.recordings.recorder import of_recording
+from sinks.recordings.copy_topic import of_recording
 from sinks.wire.record_decoding import decode_command, decode_round
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine

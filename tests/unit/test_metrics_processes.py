@@ -15,7 +15,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.metrics.http_server_and_probes import MOST_CLUSTERS, Liveness
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from strategies.cluster.intent_records_and_states import LASTING
 from strategies.states_and_advice_of_codes import STATES
 from streaming.job_metrics import JobMetrics

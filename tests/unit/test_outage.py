@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sinks.metrics.http_server_and_probes import Liveness
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_settings import Connections, TopicAccess, file_topic, file_topic_uri

@@ -8,8 +8,8 @@ from pulsar_rebalancer.lab.conformance.case_data import only_active
 from strategies.cluster.strategy_memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
 from strategies.errors import SettingsError
 from strategies.placement.avg import AvgPlacement, AvgPlacementSettings, ParityAvgPlacement, key_of
+from strategies.placement.compared_levels_and_draw import draw
 from strategies.placement.contract import UNKNOWN, Candidate, OpensRounds, Placer, Request
-from strategies.placement.draw import draw
 from strategies.placement.least_long_term_rate import (
     LeastLongTermRate,
     LeastLongTermRateSettings,

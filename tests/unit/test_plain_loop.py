@@ -3,7 +3,7 @@
 import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import Position, WireLimits, decode_rejected
 from strategies.fold.engine import EngineSettings
 from tests.telemetry_lines import bundle, load_report, sweep

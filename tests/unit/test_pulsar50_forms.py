@@ -14,7 +14,7 @@ from sinks.collector.collector import Collector, encode_report
 from sinks.collector.extensible_poll import one_line
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import open_publisher
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Policies

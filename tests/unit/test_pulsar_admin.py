@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.topic_admin import pulsar_topic_facts
 from sinks.topics.topic_settings import parse_topic
 from strategies.errors import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.pulsar.client import open_client, token_supplier
 from sinks.topics.pulsar.partition import MessageId, id_at
 from strategies.errors import SettingsError, SinkError

@@ -13,7 +13,7 @@ import pytest
 from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.lab.recorded_release import recorded_release
 from pulsar_rebalancer.settings.merge_sources import load
-from sinks.recordings.recorder import converted
+from sinks.recordings.copy_topic import converted
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import Connections
 from sinks.wire.raw_broker_reports import brokers_in

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.errors import BrokerUnavailable
 from tests.python_process import python
 from tests.unit.client_complaint import client_says
@@ -105,7 +105,7 @@ def test_whom_an_authority_of_the_machine_signed_is_trusted_too(
 ) -> None:
     code = (
         "from sinks.pulsar_api.admin import PulsarAdmin; "
-        "from sinks.pulsar_api.connection_settings import "
+        "from sinks.pulsar_api.connection_tls_and_token import "
         f"PulsarSettings; print(*PulsarAdmin(PulsarSettings('c', '{scheme}://{broker}')).brokers())"
     )
     told = python(code, environment=os.environ | {"SSL_CERT_FILE": str(ours)})
@@ -200,7 +200,7 @@ def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_th
     """They trust the broker, which is no Pulsar: its certificate is not at fault."""
     code = (
         "from tests.unit.client_complaint import client_says; "
-        "from sinks.pulsar_api.connection_settings "
+        "from sinks.pulsar_api.connection_tls_and_token "
         "import PulsarSettings;"
         f"print(client_says('pulsar+ssl://{broker}', PulsarSettings('c', "
         "'http://127.0.0.1:1', connect_timeout_ms=10_000)))"

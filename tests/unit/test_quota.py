@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import Position, decode_rejected, decode_round
 from strategies.cluster.model import Round
 from strategies.cluster.quota import EMPTY, Bulkhead, OverQuota, UnreadRecord, admit

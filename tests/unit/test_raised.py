@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sinks.wire.output_rows import event_row
+from sinks.wire.event_to_topic_rows import event_row
 from sinks.wire.record_decoding import decode_round
 from strategies.cluster.cluster_state import BrokerState, InMemoryStore, StateStore
 from strategies.cluster.model import ClusterView, Decision, Rejection, Round, Skip, TelemetryRecord

@@ -24,7 +24,7 @@ from pulsar_rebalancer.lab.replay import decisions
 from sinks.recordings.columnar import schema
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.json_lines import Recording, open_recording
-from sinks.wire.output_rows import rejected_row
+from sinks.wire.event_to_topic_rows import rejected_row
 from sinks.wire.record_decoding import Position, pack_origin
 from strategies.errors import SettingsError, SinkError, WireError
 

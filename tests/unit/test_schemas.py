@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from scripts.schemas import schemas
 from sinks.recordings.json_lines import open_recording
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.operator_records import encode_approval, encode_approval_outcome
-from sinks.wire.output_rows import OutputRow
 from sinks.wire.record_decoding import Position, decode
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.errors import WireError

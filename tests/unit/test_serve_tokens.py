@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.serve.sign_in import FailureLimit, Sessions, Viewer, read_tokens
-from pulsar_rebalancer.settings.log_and_page_settings import (
+from pulsar_rebalancer.settings.page_address_and_log_settings import (
     ServeSettings,
     is_loopback,
     serve_address,

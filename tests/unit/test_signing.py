@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sinks.notices.delivery import Notice, NoticeCause, headers_of, signature
 from sinks.notices.settings import NoticeSettings, webhook
 from sinks.secret_file import Secret
+from sinks.wire.event_to_topic_rows import event_row
 from sinks.wire.operator_records import encode_intent
-from sinks.wire.output_rows import event_row
 from sinks.wire.record_decoding import DEFAULT_LIMITS, decode, decode_command, decode_round
 from sinks.wire.record_encoding import encode_command
 from sinks.wire.signing_keys import (

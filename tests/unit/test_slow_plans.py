@@ -16,7 +16,7 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import (
 from strategies.cluster.model import MIB
 from strategies.fold.engine import EngineSettings
 from strategies.settings import LimitSettings
-from strategies.shedding.steady.last_plan import without_swaps
+from strategies.shedding.steady.effect_and_rest_of_last_plan import without_swaps
 from strategies.shedding.steady.memory_format import Episode, RecentMove
 from strategies.shedding.steady.planned_cluster import MovePlan, PlannedMove
 

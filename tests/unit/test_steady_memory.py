@@ -4,7 +4,7 @@ import msgspec
 
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.strategy_memory import NO_EPISODE, BrokerMemory, ClusterMemory, Memory
-from strategies.shedding.steady.last_plan import hold, judged_moves, remembered
+from strategies.shedding.steady.effect_and_rest_of_last_plan import hold, judged_moves, remembered
 from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,

@@ -19,11 +19,11 @@ from pulsar_rebalancer.cli.console import Sheet, show
 from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.cli.main import COMMANDS, load
 from pulsar_rebalancer.cli.service_log import Line, Log
-from pulsar_rebalancer.settings.log_and_page_settings import LogSettings
+from pulsar_rebalancer.settings.page_address_and_log_settings import LogSettings
 from sinks.printable import printable, put
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
-from sinks.wire.output_rows import encode_rejected
+from sinks.wire.event_to_topic_rows import encode_rejected
 from sinks.wire.record_decoding import (
     Origin,
     Position,

@@ -2,7 +2,7 @@
 
 import ssl
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.tls_errors import tls_obstacle
 
 

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinks.secret_file import Secret
+from sinks.wire.event_to_topic_rows import OutputRow, event_row
 from sinks.wire.operator_records import (
     command_digest,
     encode_approval,
     encode_approval_outcome,
     encode_intent,
 )
-from sinks.wire.output_rows import OutputRow, event_row
 from sinks.wire.record_decoding import (
     DEFAULT_LIMITS,
     LARGEST_ORIGINAL,

@@ -9,7 +9,7 @@ from typing import Any
 from sinks.executor.journal import Journal
 from sinks.executor.settings import ExecutorConfig, GuardRules
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.signing_keys import SigningKey
 from strategies.bundles import parse_bundle, topic_hash

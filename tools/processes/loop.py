@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import Reader, open_reader
 from sinks.topics.topic_settings import TopicAccess
 from sinks.wire.record_decoding import decode_answer, decode_command, decode_round

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from tools.not_here import NotHere
 from tools.servers.certificates import Certificates, certificates
 from tools.servers.jvm import HERE, Program, Server, free_ports

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.frozen_brokers import look, probing
 from tools.servers.java_here import java
 from tools.servers.jvm import Server

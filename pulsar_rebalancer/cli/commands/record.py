@@ -10,7 +10,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from sinks.graceful_stop import stopping
-from sinks.recordings import recorder
+from sinks.recordings import copy_topic
 from sinks.recordings.columnar import ENDING
 from sinks.topics.open_topics import open_reader
 from sinks.topics.server_outages import RetryBackoff, watched
@@ -68,8 +68,8 @@ def record(
     _check(target, force, form)
     connections = options.settings(config, overrides).connections
     copied = parse_topic(topic) if topic is not None else connections.topics.telemetry
-    source = recorder.source_of(copied, connections)
-    until = recorder.StopCondition(follow, until_idle, connections.kafka.outage_ms / 1000)
+    source = copy_topic.source_of(copied, connections)
+    until = copy_topic.StopCondition(follow, until_idle, connections.kafka.outage_ms / 1000)
     with (
         stopping() as stop,
         closing(
@@ -79,7 +79,7 @@ def record(
         outage = RetryBackoff(until.outage_s, stop.wait, console.progress)
         with watched([copied], connections.access, outage):
             unread = Skipped(str(copied), "record")
-            done = recorder.record(
+            done = copy_topic.record(
                 reader,
                 target,
                 until,
@@ -107,9 +107,9 @@ def _check(target: Path, force: bool, form: str | None) -> None:
         raise typer.BadParameter(
             f"{target.name} does not have the ending of --format {form}", param_hint="FILE"
         )
-    if not target.name.endswith(recorder.ENDINGS):
+    if not target.name.endswith(copy_topic.ENDINGS):
         raise typer.BadParameter(
-            f"{target.name}: end the name with {', '.join(recorder.ENDINGS)}", param_hint="FILE"
+            f"{target.name}: end the name with {', '.join(copy_topic.ENDINGS)}", param_hint="FILE"
         )
     options.refuse_existing(target, force)
 
@@ -133,7 +133,7 @@ def convert(
     if target.suffix != ENDING:
         raise typer.BadParameter(f"{target.name}: end the name with {ENDING}", param_hint="FILE")
     options.refuse_existing(target, force)
-    done = recorder.converted(
+    done = copy_topic.converted(
         recording, target, options.settings(config, overrides).connections.wire
     )
     size = target.stat().st_size

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from pulsar_rebalancer.lab.backtest.columnar_fold import ColumnarFold, Quiet
+from pulsar_rebalancer.lab.backtest.columnar_fold_skipping_rounds import ColumnarFold, Quiet
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
 from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.report.page import shown_settings

@@ -60,8 +60,8 @@ def replay(
     round closes, its commands, then its round record, one JSON object per line, before it reads
     more input. Rejected records are reported on standard error.
     """
+    from pulsar_rebalancer.lab.command_runs.line_by_line_replay import pipe
     from pulsar_rebalancer.lab.command_runs.replay import decide_all
-    from pulsar_rebalancer.lab.command_runs.replay_pipe import pipe
 
     flags = options.flags(
         job__max_records_per_batch=records_per_batch, job__shuffle_partitions=shuffle_partitions

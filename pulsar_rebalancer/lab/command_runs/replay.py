@@ -24,12 +24,12 @@ from pulsar_rebalancer.lab.replay.decisions import (
 from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.recordings.copy_topic import as_line, of_recording, topic_name, topic_records
 from sinks.recordings.json_lines import check_use
-from sinks.recordings.recorder import as_line, of_recording, topic_name, topic_records
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import Position, decode_rejected
 from strategies.cluster.model import Outcome, Round
 from strategies.errors import WireError

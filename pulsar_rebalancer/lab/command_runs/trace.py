@@ -13,8 +13,8 @@ from pulsar_rebalancer.lab.simulation.machine_usage import MIB
 from pulsar_rebalancer.lab.trace.loads import Load, Loads, Reading, loads_of
 from pulsar_rebalancer.lab.trace.text import scenario_part, write_trace
 from sinks.recordings.columnar_reading import read_blocks
+from sinks.recordings.copy_topic import ENDINGS
 from sinks.recordings.json_lines import check_use
-from sinks.recordings.recorder import ENDINGS
 from strategies.errors import SettingsError, SinkError
 from strategies.ordered_sum import ordered_sum
 

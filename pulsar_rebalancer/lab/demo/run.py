@@ -50,7 +50,7 @@ from sinks.topics.kafka.settings import KafkaSettings, kafka_access
 from sinks.topics.open_topics import open_publisher, open_reader
 from sinks.topics.topic_admin import TopicPlan, create_topic
 from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome
 from strategies.cluster.model import Command, OutcomeReport, Round, TelemetryRecord

@@ -15,7 +15,7 @@ from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.skip_unreadable import place
-from sinks.wire.output_rows import OutputRow
+from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import (
     Position,
     WireLimits,

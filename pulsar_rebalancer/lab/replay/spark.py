@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from sinks.graceful_stop import stopping
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter, TopicRecord
 from sinks.topics.topic_settings import Topics, file_topic
-from sinks.wire.output_rows import OutputRow, encode_rejected
+from sinks.wire.event_to_topic_rows import OutputRow, encode_rejected
 from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_decoding import Origin, Position, WireLimits, cluster_of, decode_rejected
 from sinks.wire.signing_keys import SigningSettings

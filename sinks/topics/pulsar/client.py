@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sinks.pulsar_api.connection_settings import PulsarSettings, tls_context, token_header
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings, tls_context, token_header
 from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint
 from strategies.errors import PublishRejected, PublishTimeout, SettingsError, SinkError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.pulsar.client import open_client, pulsar_errors
 from sinks.topics.topic_settings import TopicUri

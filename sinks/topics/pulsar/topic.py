@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sinks.pulsar_api.connection_settings import PulsarSettings
+from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
 from sinks.topics.pulsar.partition import QUEUE, MessageId, PulsarLink, id_of, record_of
 from sinks.topics.topic_settings import TopicUri

@@ -8,7 +8,7 @@ from strategies.cluster.model import Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import QuietScreen, RoundColumns
-from strategies.shedding.steady.last_plan import remembered
+from strategies.shedding.steady.effect_and_rest_of_last_plan import remembered
 from strategies.shedding.steady.learned_load_cost import learned
 from strategies.shedding.steady.load_samples import NO_SAMPLES, continued
 from strategies.shedding.steady.memory_format import Episode, LoadHistory, histories_of, moves_of

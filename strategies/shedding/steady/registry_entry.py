@@ -1,7 +1,7 @@
 """SteadyShedder as an entry of the registry: goal, tuning, placement and reason codes."""
 
 from strategies.shedding.contract import GoalFigure, SheddingStrategy, StrategyMemory, usage_range
-from strategies.shedding.steady.last_plan import JUDGED_AGE_MS
+from strategies.shedding.steady.effect_and_rest_of_last_plan import JUDGED_AGE_MS
 from strategies.shedding.steady.load_samples import LEVEL_AGE_MS, LEVEL_MS, SAMPLES
 from strategies.shedding.steady.quiet_rounds import quiet
 from strategies.shedding.steady.settings import SteadySettings

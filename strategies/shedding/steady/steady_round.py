@@ -20,8 +20,7 @@ from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reason_texts
 from strategies.shedding.steady.cheapest_plan import best_plan
-from strategies.shedding.steady.fluctuating_load import weighed
-from strategies.shedding.steady.last_plan import (
+from strategies.shedding.steady.effect_and_rest_of_last_plan import (
     ends_of,
     goes_on,
     hold,
@@ -33,6 +32,7 @@ from strategies.shedding.steady.last_plan import (
     without_lost,
     without_swaps,
 )
+from strategies.shedding.steady.fluctuating_load import weighed
 from strategies.shedding.steady.lasting_gaps import LoadGap, followed, widest_gap
 from strategies.shedding.steady.learned_load_cost import LoadCost, learned
 from strategies.shedding.steady.load_samples import load_of, recorded

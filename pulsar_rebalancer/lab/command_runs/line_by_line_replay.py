@@ -9,8 +9,8 @@ from typing import IO
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.printable import put
-from sinks.recordings.recorder import of_recording
-from sinks.wire.output_rows import OutputRow
+from sinks.recordings.copy_topic import of_recording
+from sinks.wire.event_to_topic_rows import OutputRow
 
 
 def pipe(settings: Settings, rejected: Path | None) -> None:
