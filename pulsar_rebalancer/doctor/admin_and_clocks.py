@@ -31,7 +31,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.cluster_name_clock_and_load_manager import (
+from sinks.pulsar_api.broker_cluster_name_and_clock import (
     broker_time_s,
     check_cluster_name,
     running_manager,

@@ -20,7 +20,7 @@ from sinks.collector.broker_poll import Pass, Poll, Report
 from sinks.collector.extensible_poll import names_of
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.cluster_name_clock_and_load_manager import LoadManager
+from sinks.pulsar_api.broker_cluster_name_and_clock import LoadManager
 from sinks.pulsar_api.leader_and_own_shedder import LeaderFacts, LeaderPoll
 from sinks.wire.contracts.fields import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord

@@ -66,9 +66,11 @@ AT_ONCE = ForgetPolicy(after_ms=DAY_MS, margin_ms=0, running_ms=0)
 
 
 def round_of(
-    spark: Spark, names: Iterable[str], day: int, worker: StoreCache
+    spark: Spark, names: Iterable[str], day: int, worker: StoreCache, behind: str = ""
 ) -> tuple[Spark, list[str]]:
-    """A micro-batch with records of some clusters, and the clusters whose rows leave in it."""
+    """A micro-batch with records of some clusters, and the clusters whose rows leave in it.
+    `behind`: a cluster whose time is nine days behind.
+    """
     attempt = spark.attempt()
     shard = worker.open(0, attempt.rows())
     for name in names:
@@ -77,10 +79,8 @@ def round_of(
             store.put_broker(broker(one))
             store.put_table(one, f"{name}{day}".encode())
             store.put_owned(one, b"owned")
-        number = store.get_cluster().round + 1
-        store.put_cluster(
-            ClusterState(clock=Clock(day * DAY_MS), early=None, round=number, round_at_ms=7)
-        )
+        number, clock = store.get_cluster().round + 1, Clock((day - 9 * (name == behind)) * DAY_MS)
+        store.put_cluster(ClusterState(clock=clock, early=None, round=number, round_at_ms=7))
     gone = shard.drop_vanished(day * DAY_MS, AT_ONCE)
     shard.flush(attempt.rows())
     worker.keep(0, shard)
@@ -118,3 +118,11 @@ def test_a_cluster_that_speaks_between_the_two_steps_stays() -> None:
     spark, second = round_of(spark, ["a", "b"], 12, worker)
     _, third = round_of(spark, ["a"], 12, worker)
     assert (first, second, third) == ([], [], [])
+
+
+def test_a_cluster_whose_time_is_behind_keeps_no_vanished_one() -> None:
+    worker = StoreCache(2**20)
+    spark, _ = round_of(Spark(), ["a", "b", "late"], 10, worker, "late")
+    spark, first = round_of(spark, ["a", "late"], 12, worker, "late")
+    _, second = round_of(spark, ["a", "late"], 12, worker, "late")
+    assert (first, second) == ([], ["b"])
