@@ -161,6 +161,15 @@ def test_a_broker_that_leaves_and_comes_back_stays_drained() -> None:
     assert made.brokers["a:1"] == {}
 
 
+def test_a_broker_that_falls_silent_after_its_drain_stays_drained() -> None:
+    made = draining(cluster())
+    assert states(made, 5) == EMPTIED
+    made.silent = {"a:1"}
+    made.passes(9)
+    status = said(made.passes())
+    assert (status.state, status.text) == ("drained", "has no fresh figures")
+
+
 def test_a_split_bundle_leaves_as_its_parts() -> None:
     made = draining(cluster(bundles=1))
     made.executor = lambda _: "refused"

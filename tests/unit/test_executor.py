@@ -308,6 +308,15 @@ def test_an_executor_forgets_as_it_goes_and_applies_nothing_twice(scene: Scene) 
     assert len(scene.applied) == 2
 
 
+def test_a_clock_that_is_ahead_makes_no_executor_forget(scene: Scene) -> None:
+    early = scene.move()
+    scene.send(early)
+    assert scene.run() == ["applied"]
+    scene.send_move(TWO)
+    assert scene.run(later_ms=48 * HOUR_MS)[-1] == "expired expired"
+    assert remembered(scene, [early]) == 1
+
+
 MEASURES = guarded(measure_ms=1)
 
 

@@ -79,6 +79,7 @@ def round_of(
             store.put_broker(broker(one))
             store.put_table(one, f"{name}{day}".encode())
             store.put_owned(one, b"owned")
+        store.put_owned("silent", b"owned")
         number, clock = store.get_cluster().round + 1, Clock((day - 9 * (name == behind)) * DAY_MS)
         store.put_cluster(ClusterState(clock=clock, early=None, round=number, round_at_ms=7))
     gone = shard.drop_vanished(day * DAY_MS, AT_ONCE)
