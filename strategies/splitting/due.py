@@ -97,7 +97,7 @@ def _by_broker(
     bundles.
     """
     decisions, skips, counted = list[Decision](), list[Skip](), dict[str, int]()
-    for broker in brokers:
+    for broker in sorted(brokers, key=lambda one: one.broker):
         table = broker.bundles
         stats = BundleStats(table.names, table.current, table.topics, table.sessions)
         own = rules.splitter.extensible(

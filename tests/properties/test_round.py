@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from pulsar_rebalancer.decisions.explain.explanation_lines import round_lines
 from pulsar_rebalancer.decisions.log import DecisionLog
@@ -23,8 +23,8 @@ from strategies.round.round_input_and_digest import RoundInput, RoundResult
 from strategies.settings import LimitSettings, Mode
 from strategies.shedding.registry import SHEDDERS
 from strategies.states_and_advice_of_codes import STATES
-from tests.properties.legal import NOW_MS, any_strategy, modes, seeds
-from tests.properties.round_inputs import CLOSED, Case, a_case, inputs, turned
+from tests.properties.legal import NOW_MS, a_memory, a_view, any_strategy, modes, seeds
+from tests.properties.round_inputs import CLOSED, Case, a_case, an_input, inputs, turned
 from tests.world.brokers import MIB
 
 MEANINGS = meanings_of(*SHEDDERS.values())
@@ -51,6 +51,7 @@ def test_no_round_raises_and_every_round_keeps_its_promises(
 @pytest.mark.heavy
 @any_strategy
 @given(given_=inputs, seed=seeds)
+@example(given_=an_input(a_view(86743, 4, 5), a_memory(0), 0), seed=1)  # hot bundles of two brokers
 def test_the_order_of_brokers_and_bundles_changes_nothing(
     strategy: str, given_: RoundInput, seed: int
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from sinks.executor.journal import MoveJournal
 from sinks.executor.move_gate_and_holds import MoveGate, UnownedBundles
-from strategies.errors import BrokerUnavailable
 from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put
@@ -320,14 +319,9 @@ def test_while_a_bundle_with_clients_has_no_owner_after_a_move_its_namespace_res
         assert bool(MoveJournal(journal).unowned("t/ns")) == (expected != "applied")
 
 
-def test_a_namespace_rests_on_while_the_owner_cannot_be_asked_for(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def does_not_answer(*_: object) -> None:
-        raise BrokerUnavailable("no answer")
-
+def test_a_namespace_rests_on_while_the_owner_cannot_be_asked_for(scene: Scene) -> None:
     with scene.client() as admin, scene.journal() as journal:
         unowned = UnownedBundles(MoveJournal(journal), admin, _MINUTE_MS, lambda: 5_000)
         unowned.add(ONE)
-        monkeypatch.setattr(type(admin), "owner", does_not_answer)
+        scene.pulsar.fail(lists_brokers, answered(500))
         assert unowned.objection("t/ns") is not None
