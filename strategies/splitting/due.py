@@ -94,7 +94,7 @@ def _by_broker(
     brokers: Sequence[BrokerLoad], hits: Mapping[str, int], rules: SplitRules
 ) -> tuple[tuple[Decision, ...], tuple[Skip, ...], dict[str, int]]:
     """The splits of all brokers of the extensible load manager, each of which scans its own
-    bundles.
+    bundles. By name: the order in which brokers were seen first must not show in the round.
     """
     decisions, skips, counted = list[Decision](), list[Skip](), dict[str, int]()
     for broker in sorted(brokers, key=lambda one: one.broker):
