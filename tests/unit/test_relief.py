@@ -1,8 +1,11 @@
 """A broker sheds its heaviest bundles first, or those of the lowest rank."""
 
+from dataclasses import replace
+
 from strategies.cluster.strategy_memory import NO_MEMORY, BrokerMemory, Memory
 from strategies.shedding.broker_memory import kept_of, with_histories
 from strategies.shedding.bundles_to_shed import Room, SheddingReason, relieve
+from strategies.shedding.candidates import ordinary_bundles
 from tests.world.brokers import MIB, broker, bundles, ns, view
 
 HOT = broker("b1", 90.0, 100.0, bundles(30, 20, 10))
@@ -44,3 +47,11 @@ def test_what_a_strategy_keeps_of_a_broker_replaces_what_it_kept_and_nothing_els
     assert kept_of(after, lambda one: one.ewma) == {"a:1": 0.5}
     assert "b:1" not in after.brokers
     assert NO_MEMORY.history is None
+
+
+def test_bundles_that_a_report_does_not_list_are_counted() -> None:
+    listed = broker("b1", 90.0, 100.0, bundles(30))
+    figures = replace(listed.figures, bundle_count=3)
+
+    assert ordinary_bundles(listed) == 1
+    assert ordinary_bundles(replace(listed, figures=figures)) == 3

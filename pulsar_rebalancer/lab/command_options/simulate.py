@@ -24,7 +24,7 @@ _Strategy = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="name, name/mode or name/mode+placement; all = Pulsar's five. Repeatable.",
+        help="name, name/mode or name/mode+placement; all = every strategy. Repeatable.",
     ),
 ]
 _Mode = Annotated[
