@@ -117,3 +117,9 @@ def test_a_broker_is_judged_by_samples_of_one_number_of_bundles_once_it_lasts() 
     calm = [*changes, *[(90.0, 10)] * 12]
     assert not by_usage(_history(*calm))
     assert _history(*calm, (150.0, 20)).samples == []
+
+
+def test_the_first_new_sample_counts_where_the_number_of_bundles_stays_the_same() -> None:
+    began = [(50.0, 9)] * 3
+
+    assert [_history(*began, *[(90.0, 10)] * more).waited for more in (3, 4)] == [3.0, 0.0]
