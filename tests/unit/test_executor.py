@@ -49,10 +49,12 @@ def test_a_transfer_is_carried_out_told_and_fed_back(scene: Scene) -> None:
 def test_a_split_is_carried_out_where_the_command_says(scene: Scene) -> None:
     record = encode_command(scene.release(action="split"))
     cut = b',"boundaries":[268435456],"algorithm":"specified_positions_divide"}'
+    scene.cluster.figures[next(iter(topic_names(ONE)))] = {"msgRateIn": 30.0}
     scene.control.write("commands", [record[:-1] + cut])
-    assert scene.run() == ["applied"]
+    assert scene.run(guarded(measure_ms=1)) == ["applied"]
     halves = ["t/ns/0x00000000_0x10000000", "t/ns/0x10000000_0x40000000"]
     assert sorted(scene.owners)[:2] == halves
+    assert scene.outcomes[0].cost.topics is None, "only moves are measured"
 
 
 def test_a_dry_run_calls_nothing_and_the_command_may_come_again_for_real(scene: Scene) -> None:
