@@ -45,10 +45,11 @@ def test_batches_move_few_bundles_and_overload_brokers_no_longer_than_without_mo
     [
         ((25, 25), 1_000, "default", False),
         ((37, 12), 1_000, "default", True),
+        ((37, 18), 1_000, "default", False),
         ((37, 12), ENOUGH - 1, "default", False),
         ((25, 25), 1_000, "tight", True),
     ],
-    ids=["not in averages", "in averages", "in young averages", "not in averages, but tight"],
+    ids=["not in averages", "in averages", "in part", "in young averages", "not, tight"],
 )
 def test_where_load_comes_and_goes_the_averages_confirm_a_gap(
     usual: tuple[float, float], averaged: int, steadiness: Steadiness, moves: bool
