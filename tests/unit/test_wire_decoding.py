@@ -74,8 +74,12 @@ def test_figures_that_are_spelled_otherwise_mean_the_same() -> None:
     java = plain.replace(b'"limit":10000000.0', b'"limit":1.0E7').replace(
         b'50.0,"limit"', b'50,"limit"'
     )
-    zero, minus = (changed(plain, "report", "msgRateIn", to=value) for value in (0.0, -0.0))
-    for one, other in ((plain, java), (plain, plain + b"\r"), (zero, minus)):
+    pairs = [(plain, java), (plain, plain + b"\r")]
+    places = [("msgRateIn",), ("msgRateOut",), ("msgThroughputIn",), ("msgThroughputOut",)]
+    for place in [*places, ("cpu", "usage"), ("cpu", "limit")]:
+        zero, minus = (changed(plain, "report", *place, to=value) for value in (0.0, -0.0))
+        pairs.append((zero, minus))
+    for one, other in pairs:
         assert one != other
         assert report_of(one).digest == report_of(other).digest
 
