@@ -71,6 +71,8 @@ def test_an_entry_goes_when_everything_in_it_is_older() -> None:
     kept.write(c=1)
     kept.write(a=2, b=2)
     assert kept.entries == {1: {"c": {"c": 1}}, 2: {"c": {"a": 2, "b": 2}}}
+    kept.write(a=3, b=3)
+    assert [*kept.entries] == [1, 3], "also one that is not the oldest"
 
 
 @pytest.mark.parametrize(("names", "oldest_is_kept"), [(35, True), (34, False)])
