@@ -39,7 +39,7 @@ from tests.modelled import carry, steady_cluster
 
 MEANINGS = meanings_of(*SHEDDERS.values())
 
-pytestmark = pytest.mark.lab
+pytestmark = pytest.mark.heavy
 
 #: Short enough that a made-up hour has quiet rounds, an imbalance, moves that expire, and quiet
 #: rounds again.
