@@ -1,8 +1,8 @@
 """Finds the gap between two brokers that every sample of a window shows."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from math import nan
 
 import numpy as np
@@ -61,14 +61,15 @@ class GapTest:
 
 @dataclass(frozen=True, slots=True)
 class LoadGap:
-    """A gap (points) that `over` shows above `under`, and the test that compares it; its
-    `explained` is 0 where traffic was not asked.
+    """A gap (points) that `over` shows above `under`, and the test that compares it. `by_traffic`:
+    whether the test has asked what traffic explains.
     """
 
     test: GapTest
     over: str
     under: str
     points: float
+    by_traffic: bool = True
 
 
 def widest_gap(
@@ -147,11 +148,12 @@ class _Windows:
     def __init__(
         self, histories: Mapping[str, LoadHistory], expected: Callable[[str, LoadSample], float]
     ) -> None:
-        self._expected, self._names = expected, list(histories)
+        self._names = list(histories)
         self._samples = _samples(histories.values())
         self._usages = 100.0 * self._samples[:, :, 1]
         self._pairs: dict[tuple[int, int, bool], _Pair | None] = {}
-        self._usages_by_traffic = cache(self._explained)
+        # Not a method: a cycle would keep what each round sees until Python looks for cycles.
+        self._usages_by_traffic = cache(partial(_explained, self._samples, self._names, expected))
 
     def gap(self, test: GapTest) -> LoadGap | None:
         """The widest gap in the window of a test, None if fewer than two brokers fill it."""
@@ -163,13 +165,12 @@ class _Windows:
         pair = self._pairs[key]
         if pair is None:
             return None
-        if test.explained > 0 and pair[2] >= test.limit:
+        by_traffic = test.explained > 0 and pair[2] >= test.limit
+        if by_traffic:
             explained = 100.0 * (self._usages_by_traffic(test.samples) / test.explained)
             pair = _widest_in([*usages, explained], rows, *window) or pair
-        else:
-            test = replace(test, explained=0.0)
         over, under, points = pair
-        return LoadGap(test, self._names[over], self._names[under], points)
+        return LoadGap(test, self._names[over], self._names[under], points, by_traffic)
 
     def _averaged(self, samples: int) -> list[Floats]:
         """The mean of the newest usages, in each column, and the usages that each sample may be
@@ -178,14 +179,19 @@ class _Windows:
         mean = self._usages[:, -samples:].mean(axis=1, keepdims=True)
         return [np.repeat(mean, SAMPLES, axis=1), self._usages / SHOWN]
 
-    def _explained(self, samples: int) -> Floats:
-        """float64[n, SAMPLES]: the newest usages (fractions) that traffic explains."""
-        explained = np.full(self._usages.shape, nan)
-        for row, name in enumerate(self._names):
-            for at in range(SAMPLES - samples, SAMPLES):
-                sample = LoadSample(*self._samples[row, at].tolist())
-                explained[row, at] = self._expected(name, sample)
-        return explained
+
+def _explained(
+    figures: Floats,
+    names: Sequence[str],
+    expected: Callable[[str, LoadSample], float],
+    samples: int,
+) -> Floats:
+    """float64[n, SAMPLES]: the newest usages (fractions) that traffic explains."""
+    explained = np.full(figures.shape[:2], nan)
+    for row, name in enumerate(names):
+        for at in range(SAMPLES - samples, SAMPLES):
+            explained[row, at] = expected(name, LoadSample(*figures[row, at].tolist()))
+    return explained
 
 
 def _samples(histories: Collection[LoadHistory]) -> Floats:

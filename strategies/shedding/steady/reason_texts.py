@@ -25,7 +25,7 @@ def gap_text(gap: LoadGap) -> str:
     """`b5 is at least 18.4 points above b1 in the mean of the last 3 samples, and in each by what
     traffic explains`
     """
-    return f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_shown(gap.test)}"
+    return f"{gap.over} is at least {gap.points:.1f} points above {gap.under} in {_shown(gap)}"
 
 
 def _cause(gap: LoadGap | float, source: str, destination: str) -> str:
@@ -37,18 +37,18 @@ def _cause(gap: LoadGap | float, source: str, destination: str) -> str:
     if {source, destination} == {gap.over, gap.under}:
         cause = gap_text(gap)
     else:
-        cause = f"the cluster has a gap of at least {gap.points:.1f} points in {_shown(gap.test)}"
+        cause = f"the cluster has a gap of at least {gap.points:.1f} points in {_shown(gap)}"
     return f"{cause} ({gap.test.limit:.1f} are enough)"
 
 
-def _shown(test: GapTest) -> str:
+def _shown(gap: LoadGap) -> str:
     """What shows the gap."""
-    how = ""
-    if test.explained == 1:
+    how, part = "", gap.test.explained if gap.by_traffic else 0.0
+    if part == 1:
         how = ", and in each by what traffic explains"
-    elif test.explained:
-        how = f", and traffic explains at least {100 * test.explained:.0f} % of that"
-    return f"{_window(test)}{how}"
+    elif part:
+        how = f", and traffic explains at least {100 * part:.0f} % of that"
+    return f"{_window(gap.test)}{how}"
 
 
 def _window(test: GapTest) -> str:
