@@ -82,9 +82,8 @@ def test_a_settling_broker_counts_as_nobodys_destination() -> None:
     hot = broker("b1", 40.0, 100.0, bundles(20, 16))
     round_ = shed(hot, broker("b2", 10.0, settling=True), broker("b3", 10.0, settling=True))
     assert codes(round_)["b1:1"] == "nobody-to-take"
-    assert picked(shed(hot, broker("b2", 10.0, settling=True), broker("b3", 10.0))) == {
-        "b1:1": [ns(0)]
-    }
+    round_ = shed(hot, broker("b2", 10.0, settling=True), broker("b3", 10.0))
+    assert picked(round_) == {"b1:1": [ns(0)]}
 
 
 def lower_boundary_case(idle: BrokerLoad) -> ClusterView:

@@ -37,12 +37,14 @@ def test_half_of_it_and_a_cap_that_leaves_a_reason_behind(
     round_ = ours(busy(30_000, 12_000, 3_500, 1_400), idle(10_000), settings=settings)
     assert picked(round_) == {"b1:1": leaving}
     assert codes(round_).get(ns(2)) == code
+    assert {one.code for one in round_.decisions} == {"rate-uneven"}
 
 
 def test_throughput_decides_where_rates_are_equal() -> None:
-    pair = broker("b1", 10.0, 100.0, bundles(22, 16, 2)), broker("b2", 10.0, 10.0)
-    assert picked(ours(*pair)) == {"b1:1": [ns(1), ns(2)]}
-    assert ours(*pair).decisions[0].evidence["need"] == 18 * MIB
+    round_ = ours(broker("b1", 10.0, 100.0, bundles(22, 16, 2)), broker("b2", 10.0, 10.0))
+    assert picked(round_) == {"b1:1": [ns(1), ns(2)]}
+    first = round_.decisions[0]
+    assert (first.code, first.evidence["need"]) == ("throughput-uneven", 18 * MIB)
 
 
 def test_java_unloads_the_idle_bundle_too() -> None:
