@@ -261,13 +261,14 @@ def view_of(
     figures = count_moves_as_done({state.broker: state.figures for state in live}, in_flight)
     estimated = {move.destination for move in in_flight.values()}
     estimated |= {move.source for move in in_flight.values() if not move.left}
+    number = round_input.number
     brokers = tuple(
         BrokerLoad(
             broker=state.broker,
             figures=figures[state.broker],
             load_bundles=partial(_read_table, round_input, state.broker),
             count_bundles=partial(_count_bundles, round_input, state.broker),
-            fresh=state.sampled_round == round_input.number,
+            fresh=state.sampled_round == number,
             settling=rules.by_mode.counts_moves and state.sampled_at_ms <= state.judged_after_ms,
             summary=state.table,
             reported_at_ms=state.reported_at_ms,

@@ -105,8 +105,10 @@ class HitCounters:
     def hits_of(self, pair: BrokerPair) -> Hits:
         """The hits of a pair."""
         names = pair.under.broker, pair.over.broker
-        high, low = (max(one.get(name, 0) for name in names) for one in (self.high, self.low))
-        return Hits(high, low)
+        return Hits(
+            max(self.high.get(name, 0) for name in names),
+            max(self.low.get(name, 0) for name in names),
+        )
 
     def look_up(self, pair: BrokerPair) -> Hits:
         """The hits of a pair. As in Java, each lookup creates a zero entry, and lookups after a
