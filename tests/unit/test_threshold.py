@@ -94,8 +94,7 @@ def lower_boundary_case(idle: BrokerLoad) -> ClusterView:
 def test_the_lower_boundary_waits_for_moves_under_way() -> None:
     assert picked(play(LOWER, lower_boundary_case(broker("b6", 0.0)))[0]) == {"b1:1": [ns(0)]}
     round_ = play(LOWER, lower_boundary_case(broker("b6", 0.0, settling=True)))[0]
-    assert picked(round_) == {}
-    assert codes(round_)["c"] == "waiting-for-moves"
+    assert (picked(round_), codes(round_)["c"]) == ({}, "waiting-for-moves")
 
 
 def test_the_lower_boundary_needs_somebody_below_in_both_measures() -> None:
