@@ -232,7 +232,6 @@ def test_where_blocks_end_does_not_matter(tmp_path: Path, records: int) -> None:
     leaping(in_groups_of(records, path), THRESHOLD, plain(lines, THRESHOLD))
 
 
-@pytest.mark.heavy
 def test_traffic_is_read_while_the_next_block_is(tmp_path: Path) -> None:
     """pyarrow's file dies or hangs when two threads read at once; it took one to five readings of
     24 groups.

@@ -32,8 +32,8 @@ class TestIsolation:
     def test_a_secondary_learns_of_how_many_primaries_there_are(self) -> None:
         enough = policies(policy("gold", ["t/gold"], ["p1", "p2"], ["s1"], min_limit=1))
         (refusal,) = isolated(enough, "t/gold", ["p1:8080", "s1:8080"]).values()
-        told = "has 1 primary brokers and needs 1" in refusal.text
-        assert (refusal.code, told) == ("isolation-standby", True)
+        assert refusal.code == "isolation-standby"
+        assert "which has 1 primary brokers and needs 1" in refusal.text
 
     def test_the_first_policy_that_matches_governs(self) -> None:
         both = policies(policy("b", ["t/.*"], ["x"]), policy("a", ["t/gold"], ["y"]))

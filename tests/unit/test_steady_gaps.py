@@ -151,7 +151,7 @@ def test_a_gap_of_a_broker_whose_last_move_no_sample_shows_yet_waits_for_one(oth
 
 def test_a_gap_says_how_much_of_it_traffic_explains() -> None:
     tests = (GapTest("wide-gap", 14.5, 3, explained=part) for part in (0.0, 0.4, 1.0))
-    said = [gap_text(LoadGap(one, "b5", "b1", 18.44)) for one in tests]
+    said = [gap_text(LoadGap(one, "b5", "b1", 18.44, one.explained > 0)) for one in tests]
     gap = "b5 is at least 18.4 points above b1 in each of the last 3 samples"
     assert said[0] == gap
     assert said[1] == f"{gap}, and traffic explains at least 40 % of that"

@@ -62,14 +62,14 @@ class GapTest:
 @dataclass(frozen=True, slots=True)
 class LoadGap:
     """A gap (points) that `over` shows above `under`, and the test that compares it. `by_traffic`:
-    whether the test has asked what traffic explains.
+    whether what traffic explains was asked as well.
     """
 
     test: GapTest
     over: str
     under: str
     points: float
-    by_traffic: bool = True
+    by_traffic: bool
 
 
 def widest_gap(

@@ -43,11 +43,11 @@ def _cause(gap: LoadGap | float, source: str, destination: str) -> str:
 
 def _shown(gap: LoadGap) -> str:
     """What shows the gap."""
-    how, part = "", gap.test.explained if gap.by_traffic else 0.0
-    if part == 1:
+    how = ""
+    if gap.by_traffic and gap.test.explained == 1:
         how = ", and in each by what traffic explains"
-    elif part:
-        how = f", and traffic explains at least {100 * part:.0f} % of that"
+    elif gap.by_traffic:
+        how = f", and traffic explains at least {100 * gap.test.explained:.0f} % of that"
     return f"{_window(gap.test)}{how}"
 
 
