@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_rebalancer.cli.roll.cluster_observer import ClusterObserver, WaitingPlans
+from pulsar_rebalancer.cli.roll.roll_process import ClusterObserver, WaitingPlans
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.wire.record_encoding import encode_outcome
 from strategies.cluster.intent_records_and_states import RollPhase

@@ -8,8 +8,7 @@ import typer
 
 from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.intent_session import IntentSession, intent_session, say_status
-from pulsar_rebalancer.cli.roll.cluster_observer import ClusterObserver
-from pulsar_rebalancer.cli.roll.roll_process import RollEnd, RollProcess
+from pulsar_rebalancer.cli.roll.roll_process import ClusterObserver, RollEnd, RollProcess
 from pulsar_rebalancer.decisions.intents import IntentError, active_roll, excluded_by
 from sinks.graceful_stop import wall_clock_ms
 from strategies.cluster.intent_records_and_states import Intent, IntentStatus
