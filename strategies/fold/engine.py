@@ -47,8 +47,7 @@ from strategies.patterns_and_windows import read_windows
 from strategies.placement.contract import DestinationRules
 from strategies.placement.registry import PLACERS, EmptiestBroker, paired, placer
 from strategies.registry import Registry
-from strategies.round.broker_capacities import CapacitySettings, read_capacities
-from strategies.round.round_input_and_digest import Rules
+from strategies.round.round_input_and_digest import CapacitySettings, Rules, read_capacities
 from strategies.settings import (
     VERSION,
     BulkheadSettings,

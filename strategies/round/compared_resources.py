@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from strategies.cluster.model import Figures, Skip
 from strategies.cluster.strategy_memory import NO_EPISODE, Memory
-from strategies.round.broker_capacities import Capacities
+from strategies.round.round_input_and_digest import Capacities
 from strategies.settings import Weights
 from strategies.shedding.reason_texts import by_reason
 from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning

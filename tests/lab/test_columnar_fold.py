@@ -25,7 +25,7 @@ from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, decode_round
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.fold.engine import EngineSettings
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.round.broker_capacities import CapacitySettings
+from strategies.round.round_input_and_digest import CapacitySettings
 from strategies.round.state_of_round import RoundFacts, state_of
 from strategies.settings import RoundSettings
 from strategies.shedding.avg.settings import AvgSettings

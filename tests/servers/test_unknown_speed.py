@@ -20,7 +20,7 @@ from sinks.wire.record_decoding import Position, decode, decode_round
 from strategies.cluster.model import Figures, LoadReport, Round
 from strategies.figures.usage import percent
 from strategies.fold.engine import EngineSettings
-from strategies.round.broker_capacities import CapacitySettings
+from strategies.round.round_input_and_digest import CapacitySettings
 from tools.servers.pulsar_cluster import Manager
 from tools.servers.pulsar_processes import PulsarProcesses, pulsar_processes
 

@@ -11,7 +11,7 @@ import pytest
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Event, LoadReport, Resource, Round, Skip
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.round.broker_capacities import CapacitySettings
+from strategies.round.round_input_and_digest import CapacitySettings
 from strategies.settings import Weights
 from strategies.shedding.steady.memory_format import LoadHistory
 from tests.world.telemetry import bundle, commands, report, sweep
