@@ -23,9 +23,9 @@ from pulsar_rebalancer.doctor import (
     java_python_and_spark,
     signing_keys_and_tokens,
 )
+from pulsar_rebalancer.doctor.admin_and_clocks import in_release_of_checkpoint
 from pulsar_rebalancer.doctor.finding import Check, Finding, Status, ok
 from pulsar_rebalancer.doctor.job_and_executor import check_epochs, check_executor, check_job
-from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import wall_clock_ms
 from strategies.errors import SettingsError

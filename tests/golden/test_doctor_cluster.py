@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from pulsar_rebalancer.doctor import brokers as checks
-from pulsar_rebalancer.doctor.admin_and_clocks import cluster_checks
+from pulsar_rebalancer.doctor.admin_and_clocks import check_release, cluster_checks
 from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.doctor.policies import check_domains, check_groups, check_isolation
-from pulsar_rebalancer.doctor.running_release import check_release
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.fold.engine import EngineSettings

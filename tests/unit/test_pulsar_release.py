@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.doctor.running_release import in_release_of_checkpoint
+from pulsar_rebalancer.doctor.admin_and_clocks import in_release_of_checkpoint
 from pulsar_rebalancer.lab.recorded_release import recorded_release
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.copy_topic import converted
