@@ -27,7 +27,7 @@ RebalancerError
 ├── Stopped (sinks.executor.executor)
 ├── JobError (streaming.failures)
 ├── JobStopping (streaming.outputs.output_topics)
-├── CheckpointInUse (streaming.checkpoint.locks)
+├── CheckpointInUse (streaming.checkpoint.guard)
 ├── JarsMissing (streaming.jars.locked_jars)
 ├── SparkStartError (streaming.spark_session)
 ├── WorkerLost (pulsar_rebalancer.lab.processes)

@@ -17,8 +17,13 @@ from sinks.topics.topic_settings import Connections, Topics, TopicUri
 from strategies.errors import RebalancerError, SettingsError, Unauthorized
 from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.guard import checkpoint_folder, foreign_names, guarded, other_settings
-from streaming.checkpoint.locks import CheckpointInUse
+from streaming.checkpoint.guard import (
+    CheckpointInUse,
+    checkpoint_folder,
+    foreign_names,
+    guarded,
+    other_settings,
+)
 from streaming.checkpoint.remembered_and_changed_settings import GUARD, guard_of, read_guard
 from streaming.settings import JobSettings, uses_kafka
 from streaming.warm_start import warming

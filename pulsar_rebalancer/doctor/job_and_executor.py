@@ -15,8 +15,7 @@ from sinks.topics.skip_unreadable import Skipped
 from strategies.errors import RebalancerError, SettingsError
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.guard import checkpoint_folder, guarded
-from streaming.checkpoint.locks import CheckpointInUse, Holder, holder
+from streaming.checkpoint.guard import CheckpointInUse, Holder, checkpoint_folder, guarded, holder
 from streaming.checkpoint.remembered_and_changed_settings import (
     GUARD,
     guard_of,

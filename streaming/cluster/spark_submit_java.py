@@ -17,7 +17,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from sinks.graceful_stop import Stop
 from strategies.errors import SettingsError
-from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse, used_by_another
+from streaming.checkpoint.guard import JAVA_LOCK, CheckpointInUse, used_by_another
 from streaming.cluster.remote_workers import is_local
 from streaming.cluster.spark_submit_start import UNPACKED, connect
 from streaming.settings import JobSettings, uses_kafka

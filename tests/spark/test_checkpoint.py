@@ -19,8 +19,7 @@ from strategies.errors import SettingsError, SinkError, StateVersionError
 from strategies.fold.engine import EngineSettings
 from strategies.settings import LimitSettings, RoundSettings
 from strategies.shedding.registry import SHEDDERS
-from streaming.checkpoint.guard import checkpoint_folder, guarded
-from streaming.checkpoint.locks import LOCKS, CheckpointInUse
+from streaming.checkpoint.guard import LOCKS, CheckpointInUse, checkpoint_folder, guarded
 from streaming.checkpoint.remembered_and_changed_settings import GUARD, Guard, guard_of, read_guard
 from streaming.settings import JobSettings
 from tools.waiting import eventually

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strategies.errors import StateVersionError
-from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.locks import CheckpointInUse
+from streaming.checkpoint.guard import CheckpointInUse, guarded
 from streaming.checkpoint.remembered_and_changed_settings import read_guard
 from streaming.checkpoint_state.reader import clusters_of, read_shards
 from streaming.checkpoint_state.repartition import content, repartition

@@ -21,8 +21,7 @@ from pulsar_rebalancer.doctor.java_python_and_spark import check_shipped
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.settings import VERSION
-from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.locks import JAVA_LOCK, CheckpointInUse
+from streaming.checkpoint.guard import JAVA_LOCK, CheckpointInUse, guarded
 from streaming.checkpoint.remembered_and_changed_settings import guard_of
 from streaming.cluster.shipping import (
     PACKAGES,

@@ -20,7 +20,7 @@ from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.topic_settings import Connections
 from sinks.wire.signing_keys import SigningSettings
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.locks import locked
+from streaming.checkpoint.guard import locked
 from streaming.settings import JobSettings
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster

@@ -14,8 +14,7 @@ from pulsar_rebalancer.doctor.job_and_executor import check_job
 from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.topic_settings import Connections
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.locks import LOCKS, holder
+from streaming.checkpoint.guard import LOCKS, guarded, holder
 from streaming.checkpoint.remembered_and_changed_settings import Warming, WarmStart, guard_of
 from streaming.settings import JobSettings
 from streaming.warm_start import end_warm_start

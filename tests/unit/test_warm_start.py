@@ -19,8 +19,7 @@ from sinks.topics.pulsar.partition import MessageId
 from sinks.topics.topic_settings import Connections, file_topic_uri
 from strategies.errors import SinkError
 from strategies.fold.engine import EngineSettings
-from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.locks import LOCKS
+from streaming.checkpoint.guard import LOCKS, guarded
 from streaming.checkpoint.remembered_and_changed_settings import (
     GUARD,
     Warming,
