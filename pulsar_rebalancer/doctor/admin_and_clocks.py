@@ -35,8 +35,7 @@ from sinks.pulsar_api.broker_cluster_name_and_clock import (
     check_cluster_name,
     running_manager,
 )
-from sinks.pulsar_api.connection_tls_and_token import PulsarSettings, admin_urls
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings, admin_urls
 from sinks.pulsar_api.frozen_brokers import PATIENCE_MS, find_stuck, probing
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import Figures, LoadReport

@@ -19,8 +19,7 @@ from sinks.pulsar_api.broker_cluster_name_and_clock import (
     configured_manager,
     service_url_of,
 )
-from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.frozen_brokers import FrozenReports
 from sinks.pulsar_api.leader_and_own_shedder import LeaderPoll
 from strategies.errors import Refused

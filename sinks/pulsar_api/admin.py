@@ -16,8 +16,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from sinks.pulsar_api.admin_errors import Call, Elsewhere, Missing
-from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp, Wait
 from sinks.wire.names_and_times import is_broker
 from strategies.bundles import topic_to_look_up

@@ -20,6 +20,7 @@ from urllib.parse import urljoin, urlsplit
 from sinks.pulsar_api.admin_errors import Call, Elsewhere, Unanswered, check_status
 from sinks.pulsar_api.connection_tls_and_token import (
     AdminUrl,
+    KnownBrokers,
     PulsarSettings,
     admin_urls,
     base_of,
@@ -28,7 +29,6 @@ from sinks.pulsar_api.connection_tls_and_token import (
     tls_context,
     token_header,
 )
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
 from sinks.pulsar_api.http_exchange import (
     Answer,
     HttpConnections,

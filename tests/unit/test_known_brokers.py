@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
-from sinks.pulsar_api.fallback_brokers import MOST_FALLBACKS, KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import MOST_FALLBACKS, KnownBrokers, PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Answer, Cluster
 from tests.pulsar_fake.server import FakePulsar, Fault

@@ -15,7 +15,7 @@ from pulsar_rebalancer.cli.collect.several_clusters import collect_all
 from pulsar_rebalancer.cli.service_log import Line
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.collector.broker_poll import Pass, Report
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import KnownBrokers
 from sinks.topics.open_topics import Publisher, open_publisher
 from sinks.topics.server_outages import RetryBackoff
 from sinks.wire.record_decoding import decode

@@ -13,8 +13,7 @@ from pulsar_rebalancer.cli.service_log import Line, LogLine
 from sinks.collector.collector import Collector, PublishPass, Source, StepResult
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings
 from sinks.topics.open_topics import Publisher
 from sinks.topics.server_outages import RetryBackoff
 from strategies.errors import RebalancerError, SinkError, Unauthorized

@@ -20,8 +20,7 @@ from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.disk_space import file_topics
 from sinks.metrics.service_metrics import CollectorMetrics
-from sinks.pulsar_api.connection_tls_and_token import PulsarSettings, admin_urls
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings, admin_urls
 from sinks.topics.open_topics import open_publisher
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.wire.record_decoding import decode

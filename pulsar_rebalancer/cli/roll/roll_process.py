@@ -21,8 +21,7 @@ from pulsar_rebalancer.decisions.plans import plans_of, read_plans
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
-from sinks.pulsar_api.fallback_brokers import KnownBrokers
+from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.frozen_brokers import NONE, FreezeWatch, probing
 from sinks.topics.server_outages import RetryBackoff
 from sinks.topics.skip_unreadable import check_read
