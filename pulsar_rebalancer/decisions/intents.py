@@ -11,8 +11,7 @@ import msgspec
 
 from pulsar_rebalancer.decisions.log import usable_key
 from pulsar_rebalancer.decisions.read_status import RECENT_MS
-from sinks.topics.open_topics import Reader, TopicRecord, open_reader, records_of
-from sinks.topics.skip_unreadable import check_read
+from sinks.topics.open_topics import Reader, TopicRecord, check_read, open_reader, records_of
 from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.operator_records import check_person
 from sinks.wire.record_decoding import decode_round

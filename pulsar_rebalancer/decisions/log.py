@@ -11,8 +11,7 @@ from typing import Literal
 from pulsar_rebalancer.decisions.decisive_outcome import decisive
 from sinks.recordings.copy_topic import of_recording, topic_records
 from sinks.topics.files.segments import segments
-from sinks.topics.open_topics import TopicRecord
-from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.open_topics import Skipped, TopicRecord, readable
 from sinks.topics.topic_settings import (
     NO_SECURITY,
     Connections,

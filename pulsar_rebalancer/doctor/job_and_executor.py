@@ -11,7 +11,7 @@ from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from sinks.executor.journal import JournalInUse, unfinished_commands
 from sinks.executor.settings import ExecutorSettings, pause_file, state_folder
 from sinks.topics.epochs import History, RoundEpoch, histories, newest_rounds
-from sinks.topics.skip_unreadable import Skipped
+from sinks.topics.open_topics import Skipped
 from strategies.errors import RebalancerError, SettingsError
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.fold.engine import EngineSettings

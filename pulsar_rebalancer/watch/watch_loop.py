@@ -23,8 +23,7 @@ from sinks.graceful_stop import wall_clock_ms
 from sinks.metrics.settings import ListenAddress
 from sinks.printable import put
 from sinks.topics.files.segments import delete_segments
-from sinks.topics.open_topics import Consumer, open_consumer, open_publisher
-from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.open_topics import Consumer, Skipped, open_consumer, open_publisher, readable
 from sinks.topics.topic_settings import Topics
 from sinks.wire.record_decoding import decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from sinks.executor.journal import AT, FOREVER_MS, Journal, Received
 from sinks.executor.settings import ExecutorConfig
-from sinks.topics.open_topics import Consumer, TopicRecord
-from sinks.topics.skip_unreadable import check_complete
+from sinks.topics.open_topics import Consumer, TopicRecord, check_complete
 from sinks.wire.operator_records import command_digest, encode_approval_outcome
 from sinks.wire.record_decoding import Position, decode_approval, decode_approval_outcome
 from strategies.cluster.model import Command, OutcomeStatus

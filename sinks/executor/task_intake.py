@@ -18,8 +18,7 @@ from sinks.executor.held_commands_and_approval_journal import (
 from sinks.executor.journal import REMEMBER_AT_START_MS, REMEMBER_MS, Entry, Journal, Received
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.epochs import epochs_in
-from sinks.topics.open_topics import Consumer, Publisher, TopicRecord
-from sinks.topics.skip_unreadable import check_complete
+from sinks.topics.open_topics import Consumer, Publisher, TopicRecord, check_complete
 from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.event_to_topic_rows import encode_rejected
 from sinks.wire.record_decoding import Origin, cluster_of, read_command

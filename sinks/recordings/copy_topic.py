@@ -13,9 +13,8 @@ from sinks.graceful_stop import Stop
 from sinks.printable import put
 from sinks.recordings.columnar import ENDING, ColumnarRecording
 from sinks.recordings.json_lines import Recording, check_use, open_recording
-from sinks.topics.open_topics import Reader, TopicRecord, open_reader
+from sinks.topics.open_topics import Reader, Skipped, TopicRecord, open_reader, readable
 from sinks.topics.server_outages import RetryBackoff
-from sinks.topics.skip_unreadable import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicAccess, TopicUri
 from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_decoding import Position, WireLimits

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sinks.topics.open_topics import records_of
-from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.open_topics import Skipped, readable, records_of
 from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
 from sinks.wire.contracts.fields import LARGEST_INTEGER, Count, Version
 from sinks.wire.decode_complaints import complaint

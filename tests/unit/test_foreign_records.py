@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sinks.topics.files.topic import TopicRecord
+from sinks.topics.open_topics import Skipped, place, readable
 from sinks.topics.pulsar.partition import MessageId
-from sinks.topics.skip_unreadable import Skipped, place, readable
 from sinks.wire.record_decoding import Position, decode_command
 from sinks.wire.record_encoding import encode_command
 from strategies.cluster.model import LARGEST_TIME

@@ -12,9 +12,8 @@ from pulsar_rebalancer.cli import console, exit_codes, options
 from sinks.graceful_stop import stopping
 from sinks.recordings import copy_topic
 from sinks.recordings.columnar import ENDING
-from sinks.topics.open_topics import open_reader
+from sinks.topics.open_topics import Skipped, open_reader
 from sinks.topics.server_outages import RetryBackoff, watched
-from sinks.topics.skip_unreadable import Skipped
 from sinks.topics.topic_settings import parse_topic
 
 _Copied = Annotated[

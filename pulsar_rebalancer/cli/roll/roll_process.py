@@ -23,8 +23,8 @@ from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.frozen_brokers import NONE, FreezeWatch, probing
+from sinks.topics.open_topics import check_read
 from sinks.topics.server_outages import RetryBackoff
-from sinks.topics.skip_unreadable import check_read
 from sinks.wire.contracts.execution import LONGEST_REASON
 from sinks.wire.record_decoding import decode_answer
 from strategies.cluster.intent_records_and_states import Intent, RollPhase

@@ -18,8 +18,7 @@ from pulsar_rebalancer.decisions.read_status import (
     RejectedHead,
     TelemetryHead,
 )
-from sinks.topics.open_topics import Reader, TopicRecord, open_reader
-from sinks.topics.skip_unreadable import check_read
+from sinks.topics.open_topics import Reader, TopicRecord, check_read, open_reader
 from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.names_and_times import is_cluster
 from sinks.wire.raw_broker_reports import SourceSettings

@@ -27,8 +27,7 @@ from pulsar_rebalancer.decisions.notices.notice_rules import (
 )
 from sinks.durable_files import Fsync, make_folder, write_durably
 from sinks.notices.delivery import Delivery, Notice
-from sinks.topics.open_topics import Consumer, TopicRecord
-from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.open_topics import Consumer, Skipped, TopicRecord, readable
 from sinks.wire.record_decoding import Position
 from sinks.wire.signing_keys import SigningKey
 from strategies.errors import SinkError, StateVersionError

@@ -27,7 +27,7 @@ from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.copy_topic import as_line, of_recording, topic_name, topic_records
 from sinks.recordings.json_lines import check_use
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.open_topics import Skipped, readable
 from sinks.topics.topic_settings import Connections, TopicUri, parse_topic
 from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import Position, decode_rejected

@@ -18,7 +18,7 @@ from pulsar_rebalancer.lab.shadow.manual_moves import Wanderer, by_people, to_an
 from pulsar_rebalancer.lab.shadow.ownership import Moved, OwnershipWatch
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.copy_topic import of_recording, topic_records
-from sinks.topics.skip_unreadable import Skipped, readable
+from sinks.topics.open_topics import Skipped, readable
 from sinks.wire.record_decoding import decode_command, decode_round
 from strategies.errors import SinkError
 

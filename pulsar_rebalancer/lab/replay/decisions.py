@@ -14,7 +14,7 @@ from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.skip_unreadable import place
+from sinks.topics.open_topics import place
 from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import (
     Position,
