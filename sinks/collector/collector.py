@@ -22,7 +22,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_cluster_name_and_clock import LoadManager
 from sinks.pulsar_api.leader_and_own_shedder import LeaderFacts, LeaderPoll
-from sinks.wire.contracts.fields import or_unset
+from sinks.wire.contracts.execution import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw_broker_reports import ReportEnvelope
 from strategies.errors import CallFailed, NotFound

@@ -29,8 +29,7 @@ from sinks.executor.outcome_status_and_reason import (
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Unanswered
 from sinks.pulsar_api.http import Wait
-from sinks.wire.contracts.execution import CommandRecord
-from sinks.wire.contracts.fields import or_none
+from sinks.wire.contracts.execution import CommandRecord, or_none
 from strategies.errors import AdminError, CallFailed, NotOwned
 
 _FIRST_LOOK_S = 0.1

@@ -9,7 +9,7 @@ import msgspec
 
 from sinks.topics.open_topics import Skipped, readable, records_of
 from sinks.topics.topic_settings import NO_SECURITY, TopicAccess, TopicUri
-from sinks.wire.contracts.fields import LARGEST_INTEGER, Count, Version
+from sinks.wire.contracts.execution import LARGEST_INTEGER, Count, Version
 from sinks.wire.decode_complaints import complaint
 from strategies.errors import SinkError
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from sinks.wire.contracts.fields import LARGEST_FIGURE, LARGEST_INTEGER
+from sinks.wire.contracts.execution import LARGEST_FIGURE, LARGEST_INTEGER
 from sinks.wire.contracts.telemetry import (
     NOT_MEASURED,
     BrokerLoadData,

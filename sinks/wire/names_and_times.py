@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sinks.wire.contracts.fields import LONGEST_NAME
+from sinks.wire.contracts.execution import LONGEST_NAME
 from strategies.errors import WireError
 
 #: Letters of any script are legal. Control characters, line breaks and marks that change the

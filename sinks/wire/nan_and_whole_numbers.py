@@ -6,8 +6,7 @@ Works on the bytes: no value is built.
 
 import re
 
-from sinks.wire.contracts.execution import OutcomeRecord
-from sinks.wire.contracts.fields import LARGEST_INTEGER
+from sinks.wire.contracts.execution import LARGEST_INTEGER, OutcomeRecord
 from sinks.wire.contracts.telemetry import (
     KINDS,
     BrokerLoadData,

@@ -8,12 +8,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from sinks.wire.contracts.execution import (
+    LONGEST_NAME,
     LONGEST_REASON,
     ApprovalOutcomeRecord,
     ApprovalRecord,
     ApprovedCommandRecord,
+    or_none,
+    or_unset,
 )
-from sinks.wire.contracts.fields import LONGEST_NAME, or_none, or_unset
 from sinks.wire.contracts.telemetry import IntentRecord
 from sinks.wire.names_and_times import check_broker, check_cluster, quoted
 from strategies.cluster.intent_records_and_states import Intent

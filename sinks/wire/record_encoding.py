@@ -10,8 +10,14 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
-from sinks.wire.contracts.execution import CommandRecord, ExpectedUsage, OutcomeRecord, Reason
-from sinks.wire.contracts.fields import or_none, or_unset
+from sinks.wire.contracts.execution import (
+    CommandRecord,
+    ExpectedUsage,
+    OutcomeRecord,
+    Reason,
+    or_none,
+    or_unset,
+)
 from sinks.wire.contracts.job_output import (
     CertificateRecord,
     ForecastRecord,

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sinks.wire.contracts.execution import OutcomeRecord
-from sinks.wire.contracts.fields import or_none
+from sinks.wire.contracts.execution import OutcomeRecord, or_none
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
     BrokerLoadRecord,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from sinks.wire.contracts.fields import (
+from sinks.wire.contracts.execution import (
     Broker,
     Cluster,
     Count,

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from sinks.wire.contracts.execution import LONGEST_REASON, OutcomeRecord
-from sinks.wire.contracts.fields import (
+from sinks.wire.contracts.execution import (
     BUNDLE_PATTERN,
     LARGEST_FIGURE,
     LONGEST_NAME,
+    LONGEST_REASON,
     Broker,
     Bundle,
     Cluster,
@@ -20,6 +20,7 @@ from sinks.wire.contracts.fields import (
     IntentId,
     Milliseconds,
     MsgRate,
+    OutcomeRecord,
     Signature,
     Throughput,
     Version,
