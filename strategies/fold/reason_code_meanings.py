@@ -8,7 +8,7 @@ from strategies.filters import (
     isolation,
 )
 from strategies.fold import rule_errors
-from strategies.placement import contract, destinations, refused_destinations
+from strategies.placement import contract, destinations
 from strategies.placement.registry import PLACERS
 from strategies.round import (
     clearance,
@@ -27,7 +27,7 @@ from strategies.states_and_advice_of_codes import Meanings
 RULES = (
     *(budget, quota),
     *(anti_affinity, broker_filters, isolation, filter_order_and_settings),
-    *(rule_errors, refused_destinations, contract, destinations),
+    *(rule_errors, contract, destinations),
     *(clearance, drain_step, compared_resources, round, participating_brokers, yielding),
     *(candidates, reason_texts, bundles_to_shed, when_extensible, when_modular),
 )

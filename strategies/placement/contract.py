@@ -1,28 +1,38 @@
-"""The interface and the description of a placement, and the rules that name destinations."""
+"""The interface and the description of a placement, the rules that name destinations, and what
+their search answers: the decision with its destination, or why there is none.
+"""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum, inf
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from strategies.bundles import RATE_IN, RATE_OUT
-from strategies.cluster.model import BrokerLoad, Evidence
+from strategies.bundles import RATE_IN, RATE_OUT, namespace_of
+from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.cluster.strategy_memory import Memory
+from strategies.filters.filter_input_and_result import Allowed
 from strategies.filters.filter_order_and_settings import Filters
 from strategies.java.hash_order import concurrent_hash_map_order
 from strategies.java.pulsar_versions_and_defaults import RELEASES, PulsarRelease
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import DestinationSettings, Mode, Weights
-from strategies.states_and_advice_of_codes import CHECK_COLLECTOR, Meaning
-
-#: The reason codes of this module.
-MEANINGS = (Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),)
+from strategies.states_and_advice_of_codes import CHECK_COLLECTOR, CHECK_FILTERS, Meaning, Refusal
 
 #: Columns as in BundleLoads.
 Row = tuple[float, ...]
+#: Code of brokers that are being drained, as destinations and in a round's skips.
+BEING_DRAINED = "being-drained"
+NOT_THERE = Refusal("not-there", "is not among the brokers of this round")
+#: The reason codes of this module.
+MEANINGS = (
+    Meaning("unknown-broker", "cannot-help", 970, CHECK_COLLECTOR),
+    Meaning(NOT_THERE.code, "not-allowed", 490, CHECK_FILTERS),
+    Meaning("no-destination", "not-allowed", 500, CHECK_FILTERS),
+    Meaning(BEING_DRAINED),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +234,81 @@ def unknown_broker(memory: Memory, broker: str) -> Placement:
         "unknown-broker",
         f"cannot be placed: nothing is known of {broker}, one of the candidates",
     )
+
+
+def as_decided(decision: Decision, allowed: Allowed) -> Decision | Skip:
+    """Checks a destination that the extensible load manager chose while shedding."""
+    if decision.destination is None:
+        elsewhere = [broker for broker in allowed.brokers if broker != decision.source]
+        return decision if elsewhere else skip(decision, nowhere(allowed))
+    if decision.destination in allowed.brokers:
+        return decision
+    refusal = allowed.refused.get(decision.destination, NOT_THERE)
+    return skip(
+        decision,
+        Refusal(refusal.code, f"was meant for {decision.destination}, which {refusal.text}"),
+    )
+
+
+def answer(decision: Decision, placement: Placement, allowed: Allowed) -> Decision | Skip:
+    """The decision with the placement's broker and its reason, or why it found none."""
+    if placement.chosen is None:
+        return skip(
+            decision,
+            nowhere(allowed)
+            if placement.code == "no-candidates"
+            else Refusal(placement.code, placement.text),
+        )
+    text = (
+        f"{decision.text}; {instead(decision, placement.chosen, allowed)}{placement.chosen} "
+        f"{placement.text}"
+    )
+    evidence = {**decision.evidence, **placement.evidence, "placement": placement.code}
+    return replace(decision, destination=placement.chosen, text=text, evidence=evidence)
+
+
+def instead(decision: Decision, chosen: str, allowed: Allowed) -> str:
+    """Explains why the bundle does not go to the broker that shedding named; empty if shedding
+    named none.
+    """
+    refusal = (
+        None
+        if decision.destination is None or decision.destination == chosen
+        else allowed.refused.get(decision.destination)
+    )
+    return "" if refusal is None else f"{decision.destination} {refusal.text}, but "
+
+
+def nowhere(allowed: Allowed) -> Refusal:
+    """Why no broker may take the bundle, as numbers of brokers per reason."""
+    return Refusal("no-destination", f"may go to no broker: {allowed.summary()}")
+
+
+def nowhere_at_all(allowed: Allowed) -> Refusal:
+    """Why no broker may take the bundle: the reason of all of them, or their numbers."""
+    others = {
+        name: why
+        for name, why in allowed.refused.items()
+        if why.code not in ("source", BEING_DRAINED)
+    }
+    codes = {why.code for why in others.values()}
+    if len(codes) != 1:
+        return nowhere(allowed)
+    why = next(iter(others.values()))
+    return Refusal(why.code, f"may go to no broker: {next(iter(others))} {why.text}")
+
+
+def skip(decision: Decision, refusal: Refusal) -> Skip:
+    """The bundle of the decision stays."""
+    return Skip("bundle", (decision.bundle,), refusal.code, f"it {refusal.text}", decision.source)
+
+
+def exchanged_with(decision: Decision, together: Sequence[Decision]) -> frozenset[str]:
+    """The destination, if it gives at least as many bundles of the namespace for those it takes."""
+    if decision.destination is None:
+        return frozenset()
+    ends = decision.source, decision.destination
+    same = [one for one in together if namespace_of(one.bundle) == namespace_of(decision.bundle)]
+    there = sum((one.source, one.destination) == ends for one in same)
+    back = sum((one.destination, one.source) == ends for one in same)
+    return frozenset([decision.destination] if back >= there > 0 else [])

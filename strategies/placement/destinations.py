@@ -24,6 +24,7 @@ from strategies.filters.filter_input_and_result import (
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.placement.contract import (
+    NOT_THERE,
     UNKNOWN,
     Averages,
     Candidate,
@@ -32,17 +33,14 @@ from strategies.placement.contract import (
     Placement,
     Placer,
     Request,
-    seed_of,
-)
-from strategies.placement.expected_load_ledger import CountedMove, Ledger
-from strategies.placement.refused_destinations import (
-    NOT_THERE,
     answer,
     as_decided,
     exchanged_with,
     nowhere_at_all,
+    seed_of,
     skip,
 )
+from strategies.placement.expected_load_ledger import CountedMove, Ledger
 from strategies.settings import Mode
 from strategies.states_and_advice_of_codes import (
     ADD_BROKERS,

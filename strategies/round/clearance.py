@@ -13,8 +13,8 @@ from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import Gained
 from strategies.cluster.model import BrokerLoad, Decision, Skip
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
+from strategies.placement.contract import skip
 from strategies.placement.destinations import Destinations
-from strategies.placement.refused_destinations import skip
 from strategies.shedding.contract import Shedding
 from strategies.states_and_advice_of_codes import CHECK_FILTERS, NEXT_ROUNDS, Meaning, Refusal
 

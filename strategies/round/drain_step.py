@@ -21,8 +21,8 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage_after_moves import share_of_traffic
 from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.ordered_sum import ordered_sum
+from strategies.placement.contract import BEING_DRAINED
 from strategies.placement.destinations import Destinations
-from strategies.placement.refused_destinations import BEING_DRAINED
 from strategies.round.participating_brokers import Screening, moves_on_the_way, view_of
 from strategies.round.round_input_and_digest import RoundInput, Rules
 from strategies.settings import DrainSettings

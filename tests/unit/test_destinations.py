@@ -11,10 +11,9 @@ from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.filters.filter_input_and_result import Allowed
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.placement.contract import UNKNOWN, DestinationRules
+from strategies.placement.contract import UNKNOWN, DestinationRules, nowhere_at_all
 from strategies.placement.destinations import Destinations
 from strategies.placement.expected_load_ledger import CountedMove, Ledger
-from strategies.placement.refused_destinations import nowhere_at_all
 from strategies.placement.registry import placer
 from strategies.settings import DestinationSettings, Mode
 from strategies.states_and_advice_of_codes import Refusal

@@ -25,7 +25,7 @@ from strategies.figures.usage_after_moves import (
     reported_spread,
     reported_usage,
 )
-from strategies.placement.refused_destinations import BEING_DRAINED
+from strategies.placement.contract import BEING_DRAINED
 from strategies.round.commands_and_record import proof_of
 from strategies.round.participating_brokers import ABOUT_POLICIES
 from strategies.round.state_of_round import describe_planned_moves
