@@ -31,8 +31,7 @@ from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.auto_settings import resolve_release, with_partitions
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.remembered_and_changed_settings import guard_of, written_guard
-from streaming.cluster.remote_workers import check_workers, is_local
-from streaming.cluster.spark_submit_java import stopped_by_java
+from streaming.cluster.remote_workers import check_workers, is_local, stopped_by_java
 from streaming.cluster.spark_submit_start import is_submitted
 from streaming.failures import explain, java_end_error
 from streaming.outputs.counts_of_micro_batch import Written

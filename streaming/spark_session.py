@@ -28,10 +28,11 @@ from streaming.cluster.remote_workers import (
     check_master,
     is_local,
     send_code,
+    submitted_settings,
+    take_over,
     worker_environment,
     worker_settings,
 )
-from streaming.cluster.spark_submit_java import submitted_settings, take_over
 from streaming.cluster.spark_submit_start import is_submitted
 from streaming.failures import first_line
 from streaming.jars.locked_jars import connector_files
