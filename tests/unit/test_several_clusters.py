@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.cli.collect.broker_warnings import Changes
-from pulsar_rebalancer.cli.collect.several_clusters import collect_all
+from pulsar_rebalancer.cli.collect.several_clusters import Changes, collect_all
 from pulsar_rebalancer.cli.service_log import Line
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from sinks.collector.broker_poll import Pass, Report
