@@ -19,7 +19,7 @@ from sinks.topics.kafka.settings import LARGEST_REQUEST_BYTES, KafkaAccess
 from sinks.topics.open_topics import Publisher, open_publisher
 from sinks.topics.topic_admin import topic_facts
 from sinks.topics.topic_settings import Topics, TopicUri
-from sinks.wire.round_size_limit import LARGEST_ROUND
+from sinks.wire.event_to_topic_rows import LARGEST_ROUND
 from strategies.errors import PublishRejected, RebalancerError
 from streaming.outputs.counts_of_micro_batch import KINDS
 from streaming.settings import JobSettings

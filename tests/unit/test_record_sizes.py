@@ -12,10 +12,10 @@ import pytest
 
 from sinks.wire.contracts.telemetry import KINDS
 from sinks.wire.decode_complaints import complaint
+from sinks.wire.event_to_topic_rows import LARGEST_ROUND, encode_fitting
 from sinks.wire.names_and_times import check_shape, check_utf8
 from sinks.wire.record_decoding import decode, decode_rejected, decode_round, read_command
 from sinks.wire.record_encoding import encode_command, encode_round
-from sinks.wire.round_size_limit import LARGEST_ROUND, encode_fitting
 from strategies.cluster.model import LoadReport, Policies, Skip
 from strategies.cluster.packed_records import pack_record
 from strategies.errors import WireError
