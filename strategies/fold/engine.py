@@ -35,9 +35,9 @@ from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
 from strategies.fold.reason_code_meanings import meanings_of
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
-from strategies.java.fixed_and_parity import MODE_RULES
 from strategies.java.pulsar_versions_and_defaults import (
     EVENLY,
+    MODE_RULES,
     RELEASE_DEFAULTS,
     RELEASES,
     PulsarRelease,

@@ -6,6 +6,9 @@ of Apache Pulsar and its upgrade notes for 5.0, compared with the classes of 4.2
 
 The oldest broker decides: during an upgrade, any broker may be the leader. A version between two
 known releases has the rules of the older one; an older or a newer version those of the nearest.
+
+And in which respects the modes differ for every strategy: `parity` keeps what Pulsar does, `fixed`
+repairs it.
 """
 
 import dataclasses
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
-from strategies.settings import Setting
+from strategies.settings import Mode, Setting
 
 #: A Pulsar release line whose defaults and rules are known; each name means its newest patch
 #: release.
@@ -261,3 +264,28 @@ def _shown(version: str) -> str:
     plain = version.encode("ascii", "backslashreplace").decode("ascii").strip()
     plain = "".join(sign if sign.isprintable() else "?" for sign in plain)
     return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class ModeRules:
+    """What the mode decides about a round, whatever its strategy."""
+
+    #: A commanded move counts as done before a report shows it.
+    counts_moves: bool
+    #: A broker that was due and sheds nothing is still due in the next round.
+    keeps_due: bool
+    #: A round may advise dispatch limits.
+    advises: bool
+    #: Brokers are compared only by resources that all of them measure, and by the operator's
+    #: capacities.
+    compares_measured: bool
+    #: A placement that can shed places only where the same class sheds, as Pulsar pairs them.
+    pairs: bool
+
+
+MODE_RULES: Mapping[Mode, ModeRules] = MappingProxyType(
+    {
+        "fixed": ModeRules(True, True, True, True, False),
+        "parity": ModeRules(False, False, False, False, True),
+    }
+)

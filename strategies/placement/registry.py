@@ -5,8 +5,12 @@ the strategy has none. A new placement is a module beside this file and one line
 from importlib import import_module
 
 from strategies.cluster.strategy_memory import Memory
-from strategies.java.fixed_and_parity import MODE_RULES
-from strategies.java.pulsar_versions_and_defaults import RELEASE_DEFAULTS, RELEASES, PulsarRelease
+from strategies.java.pulsar_versions_and_defaults import (
+    MODE_RULES,
+    RELEASE_DEFAULTS,
+    RELEASES,
+    PulsarRelease,
+)
 from strategies.placement.compared_levels_and_draw import draw, fewest_arrivals, levels, lowest
 from strategies.placement.contract import (
     Placement,

@@ -19,7 +19,7 @@ from strategies.cluster.move_cost import expected_pause_ms
 from strategies.cluster.remembered_intents import DRAIN, Intents
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage_after_moves import share_of_traffic
-from strategies.java.fixed_and_parity import MODE_RULES
+from strategies.java.pulsar_versions_and_defaults import MODE_RULES
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.contract import BEING_DRAINED
 from strategies.placement.destinations import Destinations

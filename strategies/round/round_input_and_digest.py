@@ -23,7 +23,7 @@ from strategies.cluster.rival_state import values_for_digest
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.errors import SettingsError
-from strategies.java.fixed_and_parity import ModeRules
+from strategies.java.pulsar_versions_and_defaults import ModeRules
 from strategies.patterns_and_windows import Window, patterns
 from strategies.placement.contract import DestinationRules
 from strategies.settings import (

@@ -11,7 +11,7 @@ from strategies.cluster.model import Decision
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.filters.policies import BrokerFacts, PoliciesView
-from strategies.java.fixed_and_parity import MODE_RULES
+from strategies.java.pulsar_versions_and_defaults import MODE_RULES
 from strategies.placement.contract import DestinationRules
 from strategies.placement.destinations import Destinations
 from strategies.placement.registry import placer

@@ -26,7 +26,7 @@ from strategies.filters.filter_input_and_result import remaining
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView
 from strategies.fold.engine import EngineSettings, placement_of
-from strategies.java.fixed_and_parity import MODE_RULES
+from strategies.java.pulsar_versions_and_defaults import MODE_RULES
 from strategies.placement.contract import Placer, Request, seed_of
 from strategies.placement.expected_load_ledger import CountedMove, Ledger
 from strategies.placement.registry import placer, pulsars_own
