@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pulsar_rebalancer.serve.server import check_certificate
+from pulsar_rebalancer.serve.page_start_and_readiness import check_certificate
 from strategies.errors import SettingsError
 from tests.live_server import API, VIEWER, page_of
 from tests.live_topics import MadeUpCluster, publish, settings_of
