@@ -20,8 +20,8 @@ from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.settings.merge_sources import Settings
 from pulsar_rebalancer.settings.page_address_and_log_settings import LogSettings
 from sinks.graceful_stop import Stop
-from sinks.metrics.disk_space import DiskMetrics
 from sinks.metrics.http_server_and_probes import Liveness, process_registry, serving
+from sinks.metrics.service_metrics import DiskMetrics
 from sinks.metrics.settings import listen_address
 from sinks.printable import put
 

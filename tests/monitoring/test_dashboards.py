@@ -9,10 +9,9 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from sinks.metrics.disk_space import DiskMetrics
 from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.page_metrics import PageMetrics
-from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
+from sinks.metrics.service_metrics import CollectorMetrics, DiskMetrics, ExecutorMetrics
 from streaming.job_metrics import JobMetrics
 from tests.monitoring.boards import BOARDS, Expression, expressions, metrics_in, panels
 from tests.monitoring.pulsar_series import NEW, OLD

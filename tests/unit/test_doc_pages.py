@@ -19,10 +19,14 @@ from pulsar_rebalancer.cli.main import COMMANDS as COMMAND_NAMES
 from pulsar_rebalancer.decisions.notices.notice_rules import NoticeMemory, after_records
 from pulsar_rebalancer.settings.merge_sources import load
 from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
-from sinks.metrics.disk_space import DiskMetrics
 from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.page_metrics import PageMetrics
-from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics, NotifierMetrics
+from sinks.metrics.service_metrics import (
+    CollectorMetrics,
+    DiskMetrics,
+    ExecutorMetrics,
+    NotifierMetrics,
+)
 from sinks.notices.delivery import Delivery, Notice, as_json, as_slack
 from sinks.notices.settings import KINDS, NoticeSettings, webhook
 from sinks.wire.record_decoding import decode_round

@@ -17,7 +17,7 @@ from pulsar_rebalancer.cli.errors import reported
 from pulsar_rebalancer.lab.replay.decisions import Decisions, write
 from pulsar_rebalancer.lab.report.page import write_page
 from sinks.durable_files import is_full, write_durably
-from sinks.metrics.disk_space import DiskMetrics, DiskSpace, disk_space, file_topics
+from sinks.metrics.service_metrics import DiskMetrics, DiskSpace, disk_space, file_topics
 from sinks.recordings.json_lines import Recording
 from sinks.topics.files.consumer import FileConsumer
 from sinks.topics.files.topic import FileTopicWriter

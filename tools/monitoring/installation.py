@@ -21,9 +21,8 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import StepResult
 from sinks.executor.journal import Received
 from sinks.executor.task_intake import Done, Task
-from sinks.metrics.disk_space import DiskMetrics, DiskSpace
 from sinks.metrics.http_server_and_probes import Liveness, process_registry
-from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
+from sinks.metrics.service_metrics import CollectorMetrics, DiskMetrics, DiskSpace, ExecutorMetrics
 from sinks.metrics.settings import MetricsSettings
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.record_decoding import Position, WireLimits, decode_command, read_command

@@ -18,8 +18,7 @@ from sinks.collector.broker_poll import Pass, Report
 from sinks.collector.collector import encode_report, longest_step_s
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.graceful_stop import Stop, stopping
-from sinks.metrics.disk_space import file_topics
-from sinks.metrics.service_metrics import CollectorMetrics
+from sinks.metrics.service_metrics import CollectorMetrics, file_topics
 from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings, admin_urls
 from sinks.topics.open_topics import open_publisher
 from sinks.topics.server_outages import RetryBackoff, watched

@@ -19,8 +19,7 @@ from sinks.executor.held_commands_and_approval_journal import Answered
 from sinks.executor.settings import longest_step_s, state_folder
 from sinks.executor.task_intake import Done, HeldBack, Result
 from sinks.graceful_stop import Stop, stopping
-from sinks.metrics.disk_space import file_topics
-from sinks.metrics.service_metrics import ExecutorMetrics
+from sinks.metrics.service_metrics import ExecutorMetrics, file_topics
 from sinks.printable import put
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.topics.topic_settings import TopicUri

@@ -9,7 +9,7 @@ from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping
-from sinks.metrics.disk_space import file_topics
+from sinks.metrics.service_metrics import file_topics
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.checkpoint.guard import checkpoint_folder
