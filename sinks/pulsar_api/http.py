@@ -35,8 +35,10 @@ from sinks.pulsar_api.http_exchange import (
     LateConnection,
     NotConnected,
     TooLarge,
+    speaks_tls,
+    tls_complaint,
+    tls_obstacle,
 )
-from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint, tls_obstacle
 from sinks.wire.names_and_times import is_broker
 from strategies.errors import BrokerUnavailable, NotOwned, Refused
 

@@ -3,7 +3,7 @@
 import ssl
 
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
-from sinks.pulsar_api.tls_errors import tls_obstacle
+from sinks.pulsar_api.http_exchange import tls_obstacle
 
 
 def test_a_chain_of_causes_that_is_a_circle_has_an_end() -> None:

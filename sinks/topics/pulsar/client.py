@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings, tls_context, token_header
-from sinks.pulsar_api.tls_errors import speaks_tls, tls_complaint
+from sinks.pulsar_api.http_exchange import speaks_tls, tls_complaint
 from strategies.errors import PublishRejected, PublishTimeout, SettingsError, SinkError
 
 if TYPE_CHECKING:
