@@ -28,7 +28,6 @@ from sinks.wire.signing_keys import intents_key, signing_key
 from strategies.errors import SettingsError, SinkError
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
-from streaming.auto_settings import resolve_release, with_partitions
 from streaming.checkpoint.guard import SPARK_LOG, checkpoint_folder, guarded
 from streaming.checkpoint.remembered_and_changed_settings import guard_of, written_guard
 from streaming.cluster.remote_workers import check_workers, is_local, stopped_by_java
@@ -51,7 +50,7 @@ from streaming.spark_session import (
 from streaming.start_lines import StartLines, start_lines
 from streaming.state.forget_clusters import ForgetPolicy
 from streaming.temporary_folder import temporary_folder
-from streaming.warm_start import end_warm_start, in_words, warming
+from streaming.warm_start import end_warm_start, in_words, resolve_release, warming, with_partitions
 
 T = TypeVar("T")
 

@@ -50,9 +50,9 @@ from strategies.java.pulsar_versions_and_defaults import (
 )
 from strategies.round.compared_resources import compare_figures, remedy_of
 from strategies.round.state_of_round import reason_of
-from streaming.auto_settings import release_in
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.remembered_and_changed_settings import written_guard
+from streaming.warm_start import release_in
 
 T = TypeVar("T")
 

@@ -21,7 +21,6 @@ from sinks.wire.record_decoding import WireLimits
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease, read_version, release_of
-from streaming.auto_settings import resolve_release, versions_seen
 from streaming.checkpoint.guard import guarded, other_settings
 from streaming.checkpoint.remembered_and_changed_settings import (
     GUARD,
@@ -31,6 +30,7 @@ from streaming.checkpoint.remembered_and_changed_settings import (
     written_guard,
 )
 from streaming.settings import JobSettings
+from streaming.warm_start import resolve_release, versions_seen
 from tests.telemetry_lines import line
 from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer
