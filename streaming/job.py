@@ -39,7 +39,7 @@ from streaming.progress import BatchProgress, OnProgress, Progress, progress_fil
 from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
 from streaming.retries import retry_after_outages, retry_transient
 from streaming.settings import JobSettings
-from streaming.spark_log_rotation import keep_short
+from streaming.spark_log_rotation import keep_short, temporary_folder
 from streaming.spark_session import (
     JAVA_ENDS_S,
     java_end,
@@ -49,7 +49,6 @@ from streaming.spark_session import (
 )
 from streaming.start_lines import StartLines, start_lines
 from streaming.state.forget_clusters import ForgetPolicy
-from streaming.temporary_folder import temporary_folder
 from streaming.warm_start import end_warm_start, in_words, resolve_release, warming, with_partitions
 
 T = TypeVar("T")
