@@ -14,6 +14,7 @@ from sinks.collector.settings import CollectorSettings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_cluster_name_and_clock import (
+    LeaderPoll,
     LoadManager,
     check_cluster_name,
     configured_manager,
@@ -21,7 +22,6 @@ from sinks.pulsar_api.broker_cluster_name_and_clock import (
 )
 from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.frozen_brokers import FrozenReports
-from sinks.pulsar_api.leader_and_own_shedder import LeaderPoll
 from strategies.errors import Refused
 
 #: Stands for the cluster's name in a call that does not need it.

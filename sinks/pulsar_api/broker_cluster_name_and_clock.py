@@ -6,8 +6,9 @@ import json
 import re
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
@@ -26,6 +27,8 @@ LoadManager = Literal["modular", "extensible"]
 _MANAGERS: Mapping[str, LoadManager] = {"Extensible": "extensible", "Modular": "modular"}
 #: What `loadReportType` in a broker's load report says about the load manager that made it.
 _REPORTS = {"LocalBrokerData": "ModularLoadManagerImpl", "LoadReport": "SimpleLoadManagerImpl"}
+#: Pause after a failed look. The sweep waits for the answer, and works without it.
+_PAUSE_MS = 60_000
 
 
 def configured_manager(
@@ -151,3 +154,44 @@ def _port(admin: PulsarAdmin, web: str, key: str) -> str:
             f"{web} has no {key}; name the binary protocol's address as pulsar.service_url"
         )
     return port[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderFacts:
+    """Id of the leading broker, and whether it sheds load by itself; None = unknown."""
+
+    leader: str | None = None
+    shedding: bool | None = None
+
+
+@dataclass
+class LeaderPoll:
+    """Asks for the leader once per pass. `admin` must not retry by itself; `clock_ms`: ms."""
+
+    admin: PulsarAdmin
+    clock_ms: Callable[[], int]
+    _failed_ms: int | None = None
+
+    def run(self) -> LeaderFacts:
+        """The facts as far as brokers answer; a permission that is missing is no error here."""
+        if self._failed_ms is not None and self.clock_ms() < self._failed_ms + _PAUSE_MS:
+            return LeaderFacts()
+        self._failed_ms, leader = None, None
+        try:
+            leader = self.admin.leader()
+            return (
+                LeaderFacts()
+                if leader is None
+                else LeaderFacts(leader, _sheds(self.admin.configuration(leader)))
+            )
+        except AdminError:
+            self._failed_ms = self.clock_ms()
+            return LeaderFacts(leader)
+
+
+def _sheds(configuration: dict[str, str]) -> bool | None:
+    """True if a broker with this runtime configuration sheds load while it leads."""
+    sheds = configuration.get("loadBalancerSheddingEnabled")
+    if sheds is None:
+        return None
+    return sheds == "true" and configuration.get("loadBalancerEnabled") != "false"
