@@ -20,7 +20,7 @@ from sinks.collector.open_cluster import opened_poll
 from sinks.collector.settings import CollectorSettings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import LeaderPoll
+from sinks.pulsar_api.broker_facts import LeaderPoll
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import open_publisher
 from sinks.topics.topic_settings import file_topic_uri

@@ -33,13 +33,20 @@ from streaming.checkpoint.remembered_and_changed_settings import guard_of, writt
 from streaming.cluster.remote_workers import check_workers, is_local, stopped_by_java
 from streaming.cluster.spark_submit_start import is_submitted
 from streaming.failures import explain, java_end_error
+from streaming.first_start import (
+    end_warm_start,
+    in_words,
+    resolve_release,
+    warming,
+    with_partitions,
+)
+from streaming.job_files import keep_short, temporary_folder
 from streaming.outputs.counts_of_micro_batch import Written
 from streaming.outputs.output_topics import JOB_TOPICS, open_output, topic_complaints
 from streaming.progress import BatchProgress, OnProgress, Progress, progress_file
 from streaming.query import LONGEST_PAUSE_S, SHORTEST_PAUSE_S, Run, follow, start_query
 from streaming.retries import retry_after_outages, retry_transient
 from streaming.settings import JobSettings
-from streaming.spark_log_rotation import keep_short, temporary_folder
 from streaming.spark_session import (
     JAVA_ENDS_S,
     java_end,
@@ -49,7 +56,6 @@ from streaming.spark_session import (
 )
 from streaming.start_lines import StartLines, start_lines
 from streaming.state.forget_clusters import ForgetPolicy
-from streaming.warm_start import end_warm_start, in_words, resolve_release, warming, with_partitions
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from strategies.errors import SinkError
+from streaming.job_files import cut
 from streaming.outputs.counts_of_micro_batch import BatchFacts, Written, observed
-from streaming.spark_log_rotation import cut
 
 OnProgress = Callable[["BatchProgress"], None]
 

@@ -17,6 +17,7 @@ from sinks.metrics.settings import METRICS_OFF, MetricsSettings
 from sinks.topics.kafka.settings import KafkaAccess
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.remembered_and_changed_settings import Guard, WarmStart
+from streaming.first_start import with_start
 from streaming.outputs.counts_of_micro_batch import counted
 from streaming.outputs.output_topics import Output
 from streaming.pack_and_decode_records import PACKED, packer, reading, unpacking
@@ -28,7 +29,6 @@ from streaming.sources.kafka import kafka_records
 from streaming.sources.pulsar import BEGIN, PulsarSource, PulsarTopic
 from streaming.state.forget_clusters import ForgetPolicy
 from streaming.state.shards import shard_keys
-from streaming.warm_start import with_start
 from streaming.worker_process import own_workers
 
 #: Pause between two polls of a query, after one with a new micro-batch and after one without. A

@@ -114,7 +114,7 @@ class JobSettings:
 
     @property
     def partitions(self) -> int:
-        """Number of state partitions; 1 as long as `auto` is not resolved (`auto_settings`)."""
+        """Number of state partitions; 1 as long as `auto` is not resolved (`first_start`)."""
         return 1 if self.shuffle_partitions == "auto" else self.shuffle_partitions
 
 

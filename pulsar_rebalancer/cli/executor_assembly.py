@@ -21,7 +21,7 @@ from sinks.executor.settings import (
 from sinks.executor.task_intake import Result
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import LeaderPoll, check_cluster_name
+from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name
 from sinks.pulsar_api.connection_tls_and_token import KnownBrokers
 from sinks.pulsar_api.frozen_brokers import FreezeWatch, probing
 from sinks.topics.open_topics import Consumer, Publisher, open_consumer, open_publisher

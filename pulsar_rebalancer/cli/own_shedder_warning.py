@@ -9,7 +9,7 @@ from pulsar_rebalancer.cli.service_log import Level, Line
 from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
 from sinks.graceful_stop import wall_clock_ms
-from sinks.pulsar_api.broker_cluster_name_and_clock import LeaderFacts, LeaderPoll
+from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 
 #: Switches a dynamic setting of the brokers off.

@@ -30,7 +30,7 @@ from sinks.collector.broker_poll import Pass
 from sinks.collector.collector import Source, encode_report
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import (
+from sinks.pulsar_api.broker_facts import (
     broker_time_s,
     check_cluster_name,
     running_manager,
@@ -52,7 +52,7 @@ from strategies.round.compared_resources import compare_figures, remedy_of
 from strategies.round.state_of_round import reason_of
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.checkpoint.remembered_and_changed_settings import written_guard
-from streaming.warm_start import release_in
+from streaming.first_start import release_in
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from streaming.checkpoint.guard import (
     other_settings,
 )
 from streaming.checkpoint.remembered_and_changed_settings import GUARD, guard_of, read_guard
+from streaming.first_start import warming
 from streaming.settings import JobSettings, uses_kafka
-from streaming.warm_start import warming
 
 LITTLE_BYTES = 2**30
 #: A job that was down for this duration must still find all records.

@@ -20,7 +20,7 @@ from sinks.collector.broker_poll import Pass, Poll, Report
 from sinks.collector.extensible_poll import names_of
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import LeaderFacts, LeaderPoll, LoadManager
+from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
 from sinks.wire.contracts.execution import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
 from sinks.wire.raw_broker_reports import ReportEnvelope

@@ -13,7 +13,7 @@ from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, LoadTopic
 from sinks.collector.settings import CollectorSettings
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import (
+from sinks.pulsar_api.broker_facts import (
     LeaderPoll,
     LoadManager,
     check_cluster_name,

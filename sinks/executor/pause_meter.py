@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import LoadManager, configured_manager
+from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
 from sinks.pulsar_api.http import Wait
 from strategies.errors import AdminError, NotFound, NotOwned, Refused
 

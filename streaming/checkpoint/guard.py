@@ -34,8 +34,8 @@ from streaming.checkpoint.remembered_and_changed_settings import (
     written_guard,
 )
 from streaming.checkpoint.spark_checkpoint_files import committed_batch, moved_aside, name_schemas
+from streaming.job_files import older_names
 from streaming.settings import JobSettings, local_path
-from streaming.spark_log_rotation import older_names
 from streaming.start_lines import START_LINES
 
 _LOCK = ".rebalancer.lock"

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import LoadManager, configured_manager
+from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.errors import AdminError, BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Cluster

@@ -14,7 +14,7 @@ from sinks.collector.broker_poll import BrokerPoll
 from sinks.collector.collector import Collector, Source
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import LeaderPoll
+from sinks.pulsar_api.broker_facts import LeaderPoll
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import open_publisher
 from sinks.wire.record_decoding import decode

@@ -20,7 +20,7 @@ from sinks.collector.open_cluster import hasty_admin
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Call
-from sinks.pulsar_api.broker_cluster_name_and_clock import broker_time_s
+from sinks.pulsar_api.broker_facts import broker_time_s
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp
 from sinks.pulsar_api.http_exchange import HttpConnections

@@ -16,8 +16,8 @@ from sinks.topics.topic_settings import Connections
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import LOCKS, guarded, holder
 from streaming.checkpoint.remembered_and_changed_settings import Warming, WarmStart, guard_of
+from streaming.first_start import end_warm_start
 from streaming.settings import JobSettings
-from streaming.warm_start import end_warm_start
 from tests.control_topic import Control, now_ms
 from tests.topic_uris import topic_of, topics_of
 from tests.unit.command_line import Answer, rebalancer

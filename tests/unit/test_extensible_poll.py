@@ -11,7 +11,7 @@ from sinks.collector.broker_poll import BrokerPoll, Kind, Pass, Report
 from sinks.collector.extensible_poll import WITHDRAWN, ExtensiblePoll, one_line
 from sinks.collector.open_cluster import load_manager_of
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.pulsar_api.broker_cluster_name_and_clock import service_url_of
+from sinks.pulsar_api.broker_facts import service_url_of
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from strategies.errors import BrokerUnavailable, Refused
 from tests.pulsar_fake.model import Cluster as FakeCluster

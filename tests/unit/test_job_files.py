@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from strategies.errors import SettingsError
+from streaming.job_files import cut, keep_short, older_names, temporary_folder
 from streaming.outputs.counts_of_micro_batch import Written
 from streaming.progress import BatchProgress, progress_file
-from streaming.spark_log_rotation import cut, keep_short, older_names, temporary_folder
 from tools.waiting import eventually
 
 
@@ -110,7 +110,7 @@ _PROJECT = Path(__file__).parents[2]
 _JOB = """
 import subprocess, sys, time
 from pathlib import Path
-from streaming.spark_log_rotation import temporary_folder
+from streaming.job_files import temporary_folder
 with temporary_folder(Path(sys.argv[1])) as made:
     java = subprocess.Popen(["sleep", "600"], pass_fds=(made.lock,), stdout=subprocess.DEVNULL)
     (made.folder / "state").mkdir()

@@ -15,9 +15,9 @@ from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint.guard import guarded
 from streaming.checkpoint.remembered_and_changed_settings import guard_of, written_guard
+from streaming.first_start import clusters_seen, cores_of, first_partitions, with_partitions
 from streaming.settings import JobSettings
 from streaming.state.shards import shard_keys, shard_of, spark_hash
-from streaming.warm_start import clusters_seen, cores_of, first_partitions, with_partitions
 from tests.telemetry_lines import load_report
 from tests.topic_uris import topics_of
 

@@ -29,8 +29,8 @@ from streaming.checkpoint.remembered_and_changed_settings import (
     write_guard,
     written_guard,
 )
+from streaming.first_start import resolve_release, versions_seen
 from streaming.settings import JobSettings
-from streaming.warm_start import resolve_release, versions_seen
 from tests.telemetry_lines import line
 from tests.topic_uris import topics_of
 from tests.unit.command_line import rebalancer

@@ -28,9 +28,7 @@ from streaming.checkpoint.remembered_and_changed_settings import (
     read_guard,
 )
 from streaming.checkpoint.spark_checkpoint_files import moved_aside
-from streaming.settings import JobSettings
-from streaming.sources.file_places import offset_since
-from streaming.warm_start import (
+from streaming.first_start import (
     Used,
     end_warm_start,
     read_job_before,
@@ -38,6 +36,8 @@ from streaming.warm_start import (
     window_minutes,
     with_start,
 )
+from streaming.settings import JobSettings
+from streaming.sources.file_places import offset_since
 from tests.control_topic import Control, command
 from tests.telemetry_lines import T0, load_report, sweep
 from tests.topic_uris import topic_of, topics_of

@@ -30,7 +30,7 @@ from pulsar_rebalancer.watch.watch_folder import (
 from pulsar_rebalancer.watch.watch_loop import DryRuns, Processes, WatchScreen, follow
 from sinks.collector.open_cluster import DiscoveredCluster, discovered
 from sinks.collector.settings import CollectorSettings
-from sinks.pulsar_api.broker_cluster_name_and_clock import LeaderFacts
+from sinks.pulsar_api.broker_facts import LeaderFacts
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import open_consumer
 from sinks.topics.topic_settings import file_topic

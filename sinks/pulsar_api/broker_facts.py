@@ -1,5 +1,6 @@
 """Facts about brokers: configured and running load manager, name of their cluster, their clocks,
-and the addresses of their binary protocol.
+and the addresses of their binary protocol; who leads the cluster, and whether Pulsar's own shedder
+is on there.
 """
 
 import json

@@ -1,9 +1,10 @@
-"""Keeps the log of Spark and the progress file bounded, which a job appends to for months.
+"""Files of a job: keeps the log of Spark and the progress file bounded, which a job appends to for
+months; and its temporary folder, which the next job deletes after a kill. Imports no Spark.
 
 Java and Spark's Python workers keep their file open, and would go on writing to it after it was
 renamed. So a file is copied, and cut when the copy is complete, as logrotate's `copytruncate` does;
 a line written in between is lost. Log4j's own rotation would leave out the errors of Java itself
-and of Python workers, which no logger writes. Imports no Spark.
+and of Python workers, which no logger writes.
 """
 
 import fcntl

@@ -1,5 +1,9 @@
-"""Decides which telemetry a new checkpoint reads without publishing: that on which another job has
-decided already, as far back as the memory of the engine reaches (decision 0255). Imports no Spark.
+"""Decides at the first start of a checkpoint. Imports no Spark.
+
+Which telemetry the job reads without publishing: that on which another job has decided already, as
+far back as the memory of the engine reaches (decision 0255). And what settings of value `auto`
+stand for, which the checkpoint keeps: the Pulsar release whose rules the job follows (by the
+versions of brokers in the telemetry), and the number of state partitions.
 """
 
 import os
@@ -38,14 +42,14 @@ from streaming.settings import JobSettings
 from streaming.sources.file_places import offset_since
 
 _MINUTE_MS = 60_000
-#: Maximum number of telemetry records in which a cluster of the job before is looked for.
-_MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
 _START = "earliest"
 #: Age (ms) of the oldest telemetry in which versions are looked for: a collector publishes the
 #: brokers' versions at least every 15 minutes, modular brokers report theirs every minute.
 _VERSIONS_MS = 20 * 60_000
 #: Pause between two reads of a telemetry topic on which no broker has reported.
 _LOOK_S = 2.0
+#: Maximum of telemetry in which a cluster of the job before, or the versions of brokers, are looked
+#: for.
 _MOST_RECORDS, _MOST_BYTES = 20_000, 64 * 2**20
 #: Age (ms) of the oldest telemetry in which clusters are looked for: every broker reports at least
 #: every few minutes.
