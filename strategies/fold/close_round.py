@@ -12,9 +12,8 @@ from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.remembered_intents import forget_old_intents
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
-from strategies.fold.early_and_far_intents_and_notes import forget_notes, notes_about
 from strategies.fold.first_records_of_log import may_close_first_round
-from strategies.fold.load_reports import depart
+from strategies.fold.load_reports import depart, forget_notes, notes_about
 from strategies.fold.outcomes import apply_commands, drop_finished_orders
 from strategies.fold.producer_votes import count_voters
 from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, check_plain

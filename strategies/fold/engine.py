@@ -27,10 +27,15 @@ from strategies.cluster.quota import OverQuota, UnreadRecord, admit
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
-from strategies.fold.early_and_far_intents_and_notes import fold_early, fold_intent, keep_note
 from strategies.fold.first_records_of_log import StartFold
 from strategies.fold.foreign_moves import accept_sweep
-from strategies.fold.load_reports import accept_report, accept_withdrawal
+from strategies.fold.load_reports import (
+    accept_report,
+    accept_withdrawal,
+    fold_early,
+    fold_intent,
+    keep_note,
+)
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
 from strategies.fold.reason_code_meanings import meanings_of

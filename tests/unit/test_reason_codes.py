@@ -23,9 +23,9 @@ DECIDED_AT = {"Decision": 3, "SheddingReason": 0}
 #: Modules whose codes belong to executors, clocks, rolls, rejected records and split boundaries,
 #: and those that name states.
 OTHERS = {
-    "accept_intent", "admission", "early_and_far_intents_and_notes", "foreign_moves",
-    "gate_and_breaker", "load_reports", "next_step", "objections_to_approvals", "producer_votes",
-    "state_of_round", "states_and_advice_of_codes",
+    "accept_intent", "admission", "foreign_moves", "gate_and_breaker", "load_reports",
+    "next_step", "objections_to_approvals", "producer_votes", "state_of_round",
+    "states_and_advice_of_codes",
 }  # fmt: skip
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {
