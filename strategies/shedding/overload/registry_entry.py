@@ -1,12 +1,26 @@
-"""OverloadShedder as an entry of the registry: goal, tuning, placement and reason codes."""
+"""OverloadShedder as an entry of the registry: goal, tuning, placement and reason codes, and the rounds
+in which it decides nothing, which back-tests skip.
+"""
 
-from strategies.cluster.model import Round
-from strategies.shedding.contract import GoalFigure, SheddingStrategy
+from collections.abc import Sequence
+
+from strategies.cluster.model import Round, Skip
+from strategies.cluster.strategy_memory import Memory
+from strategies.shedding.contract import GoalFigure, QuietScreen, RoundColumns, SheddingStrategy
 from strategies.shedding.overload.fixed import OverloadShedder
 from strategies.shedding.overload.parity import ParityOverloadShedder, parity_usage
-from strategies.shedding.overload.quiet_rounds import quiet
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.states_and_advice_of_codes import NOTHING, Meaning
+
+
+def quiet(settings: OverloadSettings) -> QuietScreen:
+    """Finds rounds in which no broker is overloaded; the strategy has no memory."""
+
+    def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
+        hot = ~(rounds.usage < settings.threshold_percent / 100).all(axis=1)
+        return [()] * (int(hot.argmax()) if hot.any() else len(rounds.usage)), memory
+
+    return screen
 
 
 def highest_usage(record: Round) -> float:
