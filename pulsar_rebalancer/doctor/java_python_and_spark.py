@@ -1,6 +1,5 @@
 """Checks of Java, Python and Spark on this machine, which the job needs to start."""
 
-import importlib
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +112,7 @@ def check_shipped(job: JobSettings) -> list[Finding]:
 def check_pyspark() -> Finding:
     """Checks that pyspark can be imported and has the version that the job is built for."""
     try:
-        importlib.import_module("streaming.spark_session")
+        import_module("streaming.spark_session")
         version = metadata.version("pyspark")
     except ImportError as error:
         return Finding("pyspark", "fail", f"cannot be imported ({error})", _SPARK_REMEDY)

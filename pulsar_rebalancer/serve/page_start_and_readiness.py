@@ -3,13 +3,12 @@ to stop.
 """
 
 import asyncio
-import contextlib
 import logging
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -202,7 +201,7 @@ class StoppableServer(uvicorn.Server):
         super().__init__(config)
         self._is_stopping, self._news = is_stopping, news
 
-    @contextlib.contextmanager
+    @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handles no signal."""
         yield

@@ -1,8 +1,7 @@
 """Merges all sources into checked settings; all complaints are raised together."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -300,7 +299,7 @@ def _build(section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
 
 def _built(cls: type, section: str, entries: Sequence[SettingEntry], **more: Any) -> Any:
     """The object of a table; skips keys that select a class."""
-    known = {field.name for field in dataclasses.fields(cls)}
+    known = {field.name for field in fields(cls)}
     values = {
         entry.leaf.key: entry.value
         for entry in entries

@@ -2,13 +2,11 @@
 packages; and the settings that were removed, with what holds instead.
 """
 
-import dataclasses
-import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from pulsar_rebalancer.settings.page_address_and_log_settings import LogSettings, ServeSettings
 from sinks.collector.settings import CollectorSettings
@@ -166,12 +164,12 @@ def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
     """The annotated fields of a settings class; fields without a `Setting` are not settings. A
     topic is written as its URI.
     """
-    hints = typing.get_type_hints(cls, include_extras=True)
-    for field in dataclasses.fields(cls):
-        extras = typing.get_args(hints[field.name])[1:]
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):
+        extras = get_args(hints[field.name])[1:]
         setting = next((extra for extra in extras if isinstance(extra, Setting)), None)
         if setting is not None:
-            kind = typing.get_args(hints[field.name])[0]
+            kind = get_args(hints[field.name])[0]
             kind, default = (str, str(field.default)) if kind is TopicUri else (kind, field.default)
             yield Leaf(f"{section}.{field.name}", kind, default, setting)
 
@@ -179,11 +177,9 @@ def leaves_of(cls: type, section: str) -> Iterator[Leaf]:
 @cache
 def nested(cls: type) -> Mapping[str, type]:
     """Settings classes inside a settings class; each is a table named after its field."""
-    hints = typing.get_type_hints(cls)
+    hints = get_type_hints(cls)
     found = {
-        field.name: hints[field.name]
-        for field in dataclasses.fields(cls)
-        if dataclasses.is_dataclass(hints[field.name])
+        field.name: hints[field.name] for field in fields(cls) if is_dataclass(hints[field.name])
     }
     return MappingProxyType(found)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from sinks.collector.broker_poll import Pass, Poll, Report
 from sinks.collector.extensible_poll import names_of
@@ -254,7 +253,7 @@ def encode_sweep(cluster: str, done: Pass, facts: LeaderFacts) -> bytes:
             done.number,
             list(done.answered),
             dict(done.missing),
-            answering=list(done.answering) or UNSET,
+            answering=list(done.answering) or msgspec.UNSET,
             leader=or_unset(facts.leader),
             shedding=or_unset(facts.shedding),
         )

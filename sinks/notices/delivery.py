@@ -25,7 +25,6 @@ from itertools import accumulate
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from sinks.notices.settings import NoticeSettings, Webhook
@@ -38,7 +37,7 @@ from strategies.errors import SettingsError
 SECTION, HEADER, MESSAGE = 3_000, 150, 4_000
 
 
-class NoticeCause(Struct, frozen=True):
+class NoticeCause(msgspec.Struct, frozen=True):
     """Why: a stable code, a sentence, and what to do."""
 
     code: str
@@ -46,7 +45,7 @@ class NoticeCause(Struct, frozen=True):
     advice: str
 
 
-class Notice(Struct, frozen=True):
+class Notice(msgspec.Struct, frozen=True):
     """A message about one cluster.
 
     `kind`: the state of a round that lasts, `ended`, or an event (see `settings.EVENTS`); `title`:

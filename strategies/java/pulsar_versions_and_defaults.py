@@ -11,10 +11,9 @@ And in which respects the modes differ for every strategy: `parity` keeps what P
 repairs it.
 """
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -129,7 +128,7 @@ def defaults_in(release: PulsarRelease, settings: type[_T]) -> _T:
         for mark in getattr(hint, "__metadata__", ())
         if isinstance(mark, Setting)
     }
-    return dataclasses.replace(made, **given) if given else made  # type: ignore[type-var]
+    return replace(made, **given) if given else made  # type: ignore[type-var]
 
 
 def _followed(key: str) -> ReleaseDefault | None:

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pulsar_rebalancer.decisions.log import DecisionRecord, Kind, decode_decision
@@ -40,7 +39,7 @@ Place = tuple[int, int]
 _RECORDS, _BYTES = 500, 16 * 2**20
 
 
-class Stored(Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True):
     """The content of the file. `places`: topic → the newest processed record of each partition, of
     a file topic only of the newest segment.
     """
