@@ -11,7 +11,7 @@ from strategies.figures.texts_of_counts_names_and_ages import counted, first_of
 from strategies.round.commands_and_record import Proof
 
 #: Gaps below this fraction read as 0.0 points.
-_NOTHING = 0.0005
+NOTHING = 0.0005
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES_OF_SKIP = 4
 
@@ -66,7 +66,7 @@ def _distance(bounds: Certificate) -> str:
         return ": no bounds, because the cluster is too large or reports list only some bundles"
     if not proves_bound(bounds):
         return ""
-    if bounds.gap < _NOTHING:
+    if bounds.gap < NOTHING:
         return ": no assignment of whole bundles has a smaller one"
     return (
         f": at most {figure(100 * bounds.gap)} above what whole bundles can reach "
@@ -80,33 +80,6 @@ def _effort(bounds: Certificate) -> str:
     least = bounds.least_to_move
     needed = f", at least {data_rate(least)} are necessary" if least else ""
     return f"; they move {data_rate(bounds.moved)}{needed}"
-
-
-def optimum_text(bounds: Certificate) -> str:
-    """`the spread of recent samples is 6.2 points, and no assignment of whole bundles has one more
-    than 1.2 points smaller`; empty if nothing of this is proven.
-    """
-    if bounds.gap is None or not proves_bound(bounds):
-        return ""
-    how_much = "a smaller one"
-    if bounds.gap >= _NOTHING:
-        how_much = f"one more than {figure(100 * bounds.gap)} points smaller"
-    return (
-        f"the spread of recent samples is {figure(100 * bounds.spread)} points, and no assignment "
-        f"of whole bundles has {how_much}"
-    )
-
-
-def least_text(bounds: Certificate) -> str:
-    """`moved 340.0 MB/s, and no plan reaches its spread with less than 310.0 MB/s`; empty if
-    nothing moved or the bound was not computed.
-    """
-    if not bounds.moved or not bounds.least_to_move:
-        return ""
-    return (
-        f"moved {data_rate(bounds.moved)}, and no plan reaches its spread with less than "
-        f"{data_rate(bounds.least_to_move)}"
-    )
 
 
 def forecast_text(forecast: Forecast) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     certificate_text,
     forecast_text,
-    optimum_text,
     sentences,
 )
+from pulsar_rebalancer.lab.demo.result import optimum_text
 from strategies.cluster.model import Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.filters.isolation import unmatched

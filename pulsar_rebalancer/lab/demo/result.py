@@ -9,8 +9,10 @@ from typing import Any
 
 from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
-    least_text,
-    optimum_text,
+    NOTHING,
+    data_rate,
+    figure,
+    proves_bound,
     sentences,
 )
 from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
@@ -23,6 +25,7 @@ from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer
 from pulsar_rebalancer.lab.strategy_goal import Goal
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.topics.files.segments import segment_path
+from strategies.cluster.round_figures import Certificate
 from strategies.fold.engine import placement_of
 from strategies.round.commands_and_record import proof_of
 
@@ -247,3 +250,30 @@ def _measured(owners: dict[str, str | None], rates: dict[str, list[float]]) -> d
             rate = rates[bundle]
             sums[broker] = (messages + rate[0] + rate[1], data + rate[2] + rate[3])
     return {broker: Measured(messages, data) for broker, (messages, data) in sums.items()}
+
+
+def optimum_text(bounds: Certificate) -> str:
+    """`the spread of recent samples is 6.2 points, and no assignment of whole bundles has one more
+    than 1.2 points smaller`; empty if nothing of this is proven.
+    """
+    if bounds.gap is None or not proves_bound(bounds):
+        return ""
+    how_much = "a smaller one"
+    if bounds.gap >= NOTHING:
+        how_much = f"one more than {figure(100 * bounds.gap)} points smaller"
+    return (
+        f"the spread of recent samples is {figure(100 * bounds.spread)} points, and no assignment "
+        f"of whole bundles has {how_much}"
+    )
+
+
+def least_text(bounds: Certificate) -> str:
+    """`moved 340.0 MB/s, and no plan reaches its spread with less than 310.0 MB/s`; empty if
+    nothing moved or the bound was not computed.
+    """
+    if not bounds.moved or not bounds.least_to_move:
+        return ""
+    return (
+        f"moved {data_rate(bounds.moved)}, and no plan reaches its spread with less than "
+        f"{data_rate(bounds.least_to_move)}"
+    )
