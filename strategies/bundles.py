@@ -220,14 +220,6 @@ def hexadecimal(boundary: int) -> str:
     return f"0x{boundary:08x}"
 
 
-def initial_boundaries(bundles: int) -> tuple[int, ...]:
-    """The boundaries of a new namespace with `bundles` bundles (1 or more); the last bundle takes
-    the remainder of the division.
-    """
-    size = 2**32 // bundles
-    return (*(index * size for index in range(bundles)), FULL)
-
-
 def namespace_of(bundle: str) -> str:
     """`tenant/namespace` of `tenant/namespace/0x…_0x…`."""
     return bundle.rpartition("/")[0]

@@ -21,7 +21,6 @@ from strategies.cluster.rival_state import (
     Rivals,
     Sighting,
     Suspect,
-    forget_old_commands,
 )
 
 #: Time (ms) in which the second half of a move must follow the first one.
@@ -239,7 +238,7 @@ def learn_sweep(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[
     `brokers`: all brokers that have reported.
     """
     passed = sweep.ts - last_ms
-    if last_ms < 0 or rivals.watching_ms < 0 or _is_gap(passed, rivals.pass_ms):
+    if last_ms < 0 or rivals.watching_ms < 0 or is_gap(passed, rivals.pass_ms):
         rivals = replace(rivals, watching_ms=sweep.ts, left={}, arrived={}, suspects=())
     alive = {*sweep.brokers, *sweep.answering}
     not_found = {broker: sweep.ts for broker in sorted(brokers) if broker not in alive}
@@ -251,7 +250,7 @@ def learn_sweep(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[
     }
     rivals = replace(
         rivals,
-        pass_ms=_usual_pause(passed, rivals.pass_ms) if last_ms >= 0 else 0,
+        pass_ms=usual_pause(passed, rivals.pass_ms) if last_ms >= 0 else 0,
         absent={**absent, **not_found},
         left={
             bundle: sighting
@@ -269,35 +268,13 @@ def learn_sweep(rivals: Rivals, sweep: Sweep, last_ms: int, brokers: Collection[
     return _confirm_suspects(rivals, alive, sweep.ts)
 
 
-def is_calm(rivals: Rivals, now_ms: int) -> bool:
-    """True if further sweeps in which all brokers list the same bundles would find nothing: no
-    bundle is between two brokers, no command is open, no bundle rests, and rounds do not yield.
-    """
-    evidence = (rivals.absent, rivals.left, rivals.arrived, rivals.suspects)
-    findings = (rivals.news, rivals.moves, rivals.against_ms)
-    open_until = max(
-        (own.until_ms for commands in rivals.ours.values() for own in commands), default=-1
-    )
-    return not any((*evidence, *findings)) and rivals.yielding_ms is None and open_until < now_ms
-
-
-def learn_calm_sweeps(rivals: Rivals, last_ms: int, times_ms: Iterable[int], last: Sweep) -> Rivals:
-    """Returns the evidence after such sweeps, each of which closed a round. `last_ms`: time of the
-    sweep before them; `times_ms`: of all of them; `last`: the newest one.
-    """
-    for ts in times_ms:
-        passed, last_ms = ts - last_ms, ts
-        if _is_gap(passed, rivals.pass_ms):
-            rivals = replace(rivals, watching_ms=ts)
-        rivals = replace(rivals, pass_ms=_usual_pause(passed, rivals.pass_ms))
-    return forget_old_commands(replace(rivals, leader=last.leader, shedding=last.shedding), last_ms)
-
-
-def _usual_pause(passed_ms: int, usual_ms: int) -> int:
+def usual_pause(passed_ms: int, usual_ms: int) -> int:
+    """Returns the usual pause between sweeps (ms), after one of `passed_ms`."""
     return max(passed_ms, 3 * usual_ms // 4)
 
 
-def _is_gap(passed_ms: int, usual_ms: int) -> bool:
+def is_gap(passed_ms: int, usual_ms: int) -> bool:
+    """True if sweeps are missing in such a pause (ms)."""
     return usual_ms > 0 and passed_ms > 2 * usual_ms + _GAP_MS
 
 

@@ -15,7 +15,8 @@ from pulsar_rebalancer.lab.conformance.split_algorithms import (
     bundle_of,
     cuts,
 )
-from strategies.bundles import FULL, initial_boundaries
+from pulsar_rebalancer.lab.simulation.demand import initial_boundaries
+from strategies.bundles import FULL
 from strategies.cluster.model import BundleStats
 from strategies.filters.policies import PoliciesView
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles

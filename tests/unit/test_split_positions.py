@@ -8,7 +8,8 @@ from pulsar_rebalancer.lab.conformance.split_algorithms import (
     applied,
     cuts,
 )
-from strategies.bundles import FULL, KeyRange, hexadecimal, initial_boundaries, parse_bundle
+from pulsar_rebalancer.lab.simulation.demand import initial_boundaries
+from strategies.bundles import FULL, KeyRange, hexadecimal, parse_bundle
 from strategies.splitting.bundle_limits import Algorithm, SplitSettings
 from tests.world.splits import topic_of
 

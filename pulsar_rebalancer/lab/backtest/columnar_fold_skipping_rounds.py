@@ -15,6 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from pulsar_rebalancer.lab.backtest.bulk_averages import BulkAverages
+from pulsar_rebalancer.lab.backtest.calm_sweeps import is_calm, learn_calm_sweeps
 from pulsar_rebalancer.lab.backtest.quiet_round_finder import (
     SWEEP,
     Known,
@@ -32,7 +33,6 @@ from strategies.cluster.model import Event, Figures, Skip, Sweep
 from strategies.cluster.remembered_intents import NO_INTENTS
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.foreign_moves import is_calm, learn_calm_sweeps
 
 #: Maximum number of rounds that are examined together.
 _FURTHEST = 4096

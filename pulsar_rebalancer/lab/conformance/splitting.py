@@ -28,11 +28,11 @@ from pulsar_rebalancer.lab.conformance.split_algorithms import (
     topics_inside,
 )
 from pulsar_rebalancer.lab.conformance.vectors import Case, Number, Played
+from pulsar_rebalancer.lab.simulation.demand import initial_boundaries
 from strategies.bundles import (
     BundleLoads,
     KeyRange,
     hexadecimal,
-    initial_boundaries,
     parse_bundle,
     topic_hash,
 )

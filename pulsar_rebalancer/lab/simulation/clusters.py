@@ -10,13 +10,13 @@ import numpy as np
 
 from pulsar_rebalancer.lab.simulation.broker_measurements import Ownership, World
 from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
-from pulsar_rebalancer.lab.simulation.demand import demand_of, steady_demand
+from pulsar_rebalancer.lab.simulation.demand import demand_of, initial_boundaries, steady_demand
 from pulsar_rebalancer.lab.simulation.dispatch_limits.throttled_traffic import limits_of
 from pulsar_rebalancer.lab.simulation.machine_usage import FULL, Fleet, fleet_from, fleet_of
 from pulsar_rebalancer.lab.simulation.noise import Drifting, Stream, Wobble
 from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Machine, Scenario, Start
-from strategies.bundles import Floats, Ints, KeyRange, initial_boundaries
+from strategies.bundles import Floats, Ints, KeyRange
 
 
 def drawn_world(scenario: Scenario, seed: int) -> World:

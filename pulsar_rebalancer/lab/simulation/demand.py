@@ -18,7 +18,7 @@ from pulsar_rebalancer.lab.simulation.waves import (
     summed_of,
     without_transients,
 )
-from strategies.bundles import Floats, Ints, initial_boundaries, topic_hash
+from strategies.bundles import FULL, Floats, Ints, topic_hash
 
 #: Number of equal parts of all hashes of keys, each with its own traffic if the keys are skewed.
 _KEY_PARTS = 64
@@ -314,3 +314,11 @@ def _by_chance(traffic: ScenarioTraffic, place: range, topics: Ints, stream: Str
     return np.asarray(
         np.bincount(rows, weights / weights.sum(), minlength=len(topics)), dtype=np.float64
     )
+
+
+def initial_boundaries(bundles: int) -> tuple[int, ...]:
+    """The boundaries of a new namespace with `bundles` bundles (1 or more); the last bundle takes
+    the remainder of the division.
+    """
+    size = 2**32 // bundles
+    return (*(index * size for index in range(bundles)), FULL)

@@ -1,4 +1,6 @@
-"""ThresholdShedder as an entry of the registry: goal, tuning, placement and reason codes."""
+"""ThresholdShedder as an entry of the registry: goal, tuning, placement and reason codes, and the
+rounds in which it decides nothing, which back-tests skip.
+"""
 
 from collections.abc import Sequence
 from math import fsum
