@@ -41,8 +41,9 @@ _NAMED = {
         "_WIDE_COST",
         "_FAIR_SHARE",
         "_THIN_UP_TO",
+        "_CROWD",
     ),
-    "greedy_move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN"),
+    "greedy_move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN", "_PAUSE"),
     "effect_and_rest_of_last_plan": ("USELESS", "REST_MS", "CAREFUL"),
     "steady_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
 }

@@ -37,8 +37,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A round's plan beside proven bounds of the best possible one. The bounds are None in a
-    cluster that is too large to compute them, and where brokers report only some of their bundles.
+    """A round's plan beside proven bounds of the best possible one. The bounds are None
+    where brokers report only some of their bundles.
     """
 
     #: Highest minus lowest usage after the moves of the round (fraction).

@@ -7,15 +7,22 @@ from benchmarks.certificate_gaps import gap_of, lines, small_cluster
 from benchmarks.exact_spread import TOLERANCE, exact_spread
 from pulsar_rebalancer.lab.simulation.metrics import least_move_and_spread
 from pulsar_rebalancer.lab.simulation.noise import Stream
-from strategies.bundles import Floats
+from strategies.bundles import Floats, Ints
 from strategies.cluster.round_figures import Certificate
-from strategies.shedding.steady.optimum_certificate import best_spread, certified, least_to_move
+from strategies.shedding.steady.optimum_certificate import (
+    best_spread,
+    certified,
+    fewest_bytes,
+    least_to_move,
+)
 from strategies.shedding.steady.planned_cluster import MovePlan, PlannedMove
 from tests.world.steady import loaded, named
 
 pytestmark = pytest.mark.heavy
 #: Rounding of the bound, in points.
 _ROUNDED = 1e-6
+#: A byte/s per load.
+_EQUAL = fewest_bytes(np.array([1e9]), np.array([1e9]))
 
 
 def spread_of(sizes: list[float], brokers: int, capacity: list[float] | None = None) -> float:
@@ -31,28 +38,20 @@ def test_nearly_equal_bundles_leave_nearly_a_bundle() -> None:
     assert spread_of(sizes, 3) == pytest.approx(eight - (sum(sizes) - eight) / 2)
 
 
-def test_a_bundle_larger_than_the_share_of_a_broker_stands_out() -> None:
-    """40 on one broker; the other three share 60."""
+def test_bundles_that_are_large_for_the_brokers_stand_out() -> None:
+    """40 on one broker; the other three share 60. Five bundles of 6: usages are multiples of 6 on
+    one broker, of 4 on the other.
+    """
     assert spread_of([40.0, *[0.5] * 120], 4) == pytest.approx(20.0)
-
-
-def test_steps_of_equal_bundles_on_unequal_brokers_do_not_meet() -> None:
-    """Five bundles of 6: usages are multiples of 6 on one broker, of 4 on the other."""
     assert spread_of([6.0] * 5, 2, [1.0, 1.5]) == pytest.approx(0.0, abs=_ROUNDED)
     assert spread_of([6.0] * 4, 2, [1.0, 1.5]) == pytest.approx(4.0)
 
 
-def test_a_broker_of_next_to_no_power_does_not_break_the_bound() -> None:
+def test_brokers_of_next_to_no_power_and_load_that_can_not_move_do_not_break_the_bound() -> None:
     assert 0.0 <= spread_of([2.0, 2.0, 2.0], 3, [1.0, 1.0, 1e-20]) <= 6.0
-
-
-def test_load_that_can_not_move_is_part_of_a_usage() -> None:
     fixed = np.array([50.0, 10.0, 10.0])
     assert best_spread(np.ones(20), fixed, np.ones(3)) == pytest.approx(30.0)
     assert best_spread(np.zeros(0), fixed, np.ones(3)) == pytest.approx(40.0)
-
-
-def test_one_broker_or_no_bundles_leave_no_spread() -> None:
     assert spread_of([1.0, 2.0], 1) == spread_of([], 0) == spread_of([], 3) == 0.0
 
 
@@ -98,17 +97,19 @@ def test_as_much_load_must_move_as_the_figures_of_simulations_say(seed: int) -> 
     usage, capacity = 100 * stream.uniform(6), 1.0 + stream.uniform(6)
     for spread in (0.0, 10.0, 30.0):
         expected = least_move_and_spread.least_to_move(usage, spread, capacity)
-        found = least_to_move(usage, capacity, spread, np.ones(6))
+        found = least_to_move(usage, capacity, spread, [_EQUAL] * 6, _EQUAL)
         assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
         assert found <= expected
 
 
 def test_the_fewest_bytes_are_those_of_the_bundles_with_the_least_bytes_per_load() -> None:
     usage, capacity = np.array([60.0, 20.0, 20.0]), np.ones(3)
-    needs = least_to_move(usage, capacity, 20.0, np.array([3.0, 1.0, 1.0]))
-    # With the band from low to low + 20: (40 − low) · 3 leave, (low − 20) · 2 · 1 arrive.
-    assert needs == pytest.approx((40 - 32) * 3)
-    assert least_to_move(usage, capacity, 40.0, np.array([3.0, 1.0, 1.0])) == 0.0
+    # The cheapest bundle has 5 units of load for 2 bytes/s each, the other one 3 each.
+    few = [fewest_bytes(np.array([55.0, 5.0]), np.array([165.0, 10.0])), *[_EQUAL] * 2]
+    needs = least_to_move(usage, capacity, 20.0, few, _EQUAL)
+    # With the band from low to low + 20: (40 − low) · 3 − 5 leave, (low − 20) · 2 · 1 arrive.
+    assert needs == pytest.approx((40 - 31) * 3 - 5)
+    assert least_to_move(usage, capacity, 40.0, few, _EQUAL) == 0.0
 
 
 def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
@@ -122,7 +123,7 @@ def test_a_broker_that_joins_empty_does_not_make_moves_look_needless() -> None:
 
     assert (made.spread, made.best_spread, made.moved) == (0.0, 0.0, 5e6)
     assert made.least_to_move == pytest.approx(5e6)
-    assert certified(brokers, half, whole=False) == Certificate(0.0, None, 5e6, None)
+    assert certified(brokers, half, None) == Certificate(0.0, None, 5e6, None)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -132,16 +133,15 @@ def test_no_random_moves_reach_a_spread_with_less(seed: int) -> None:
     sizes, price = 1.0 + stream.uniform(24), 1.0 + stream.uniform(24)
     capacity, moved = 1.0 + stream.uniform(4), owner != after
     reached = float(np.ptp(_usage(after, sizes, capacity)))
-    cheapest = np.array([price[owner == row].min(initial=9.0) for row in range(4)])
-    least = least_to_move(_usage(owner, sizes, capacity), capacity, reached, cheapest)
-    assert least <= float((sizes * price)[moved].sum())
+    traffic, usage = sizes * price, _usage(owner, sizes, capacity)
+    fewest = [fewest_bytes(sizes[owner == row], traffic[owner == row]) for row in range(4)]
+    least = least_to_move(usage, capacity, reached, fewest, fewest_bytes(sizes, traffic))
+    assert least <= float(traffic[moved].sum())
 
 
-def _owners(stream: Stream) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _owners(stream: Stream) -> Ints:
     return (4 * stream.uniform(24)).astype(np.int64)
 
 
-def _usage(
-    owner: np.ndarray[tuple[int], np.dtype[np.int64]], sizes: Floats, capacity: Floats
-) -> Floats:
+def _usage(owner: Ints, sizes: Floats, capacity: Floats) -> Floats:
     return np.asarray(np.bincount(owner, sizes, minlength=4) / capacity)

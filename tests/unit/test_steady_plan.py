@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pulsar_rebalancer.lab.simulation.noise import Stream
 from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.cheapest_plan import best_plan
@@ -18,6 +19,7 @@ from strategies.shedding.steady.learned_load_cost import (
     learned,
 )
 from strategies.shedding.steady.memory_format import Episode, LoadHistory, LoadSample, RecentMove
+from strategies.shedding.steady.optimum_certificate import certified
 from strategies.shedding.steady.planned_cluster import LoadedBrokers, PlannedCluster
 from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
 from strategies.shedding.steady.steady_round import SteadyShedder
@@ -63,6 +65,23 @@ def test_a_broker_that_joins_is_filled_to_what_follow_ups_leave_alone() -> None:
 
     assert plan.spread < PROFILE.follow_up
     assert {one.destination for one in plan.moves} == {4}
+
+
+def test_of_120_brokers_only_the_hot_one_gives_and_little_more_than_what_must_move() -> None:
+    """The others are a crowd 14 points wide. Traffic is not what load is."""
+    stream = Stream(1, 120)
+    held = rows(*(((0.2 + stream.uniform(100)) / 1.6).tolist() for _ in range(120)))
+    hot = {name: 1.3 * size for name, size in held[0].items()}
+    traffic = [size * two for size, two in zip(hot.values(), stream.uniform(100), strict=True)]
+    crowd = (38.0 + 14.0 * stream.uniform(119)).tolist()
+    brokers = loaded([hot, *held[1:]], [90.0, *crowd], traffic=traffic)
+
+    plan = best_plan(brokers, PROFILE.among(120))
+
+    proven = certified(brokers, plan)
+    assert {one.source for one in plan.moves} == {0}
+    assert plan.after[0] < 58.0
+    assert proven.moved <= 1.3 * (proven.least_to_move or 0.0)
 
 
 def test_one_bundle_moves_in_place_of_two_of_its_size() -> None:
@@ -199,15 +218,12 @@ class TestUsagesOfAPlan:
         expected = explained + LASTING * (shown - explained)
         assert drawn(shown, explained) == pytest.approx(expected)
 
-    def test_large_differences_last(self) -> None:
+    def test_large_differences_last_and_what_traffic_explains_fully_stays(self) -> None:
         explained = np.array([40.0, 50.0, 60.0, 70.0])
         shown = explained + np.array([20.0, -20.0, 15.0, 0.0])
         usages = drawn(shown, explained)
         assert usages == pytest.approx(shown, abs=0.3)
         assert (abs(usages - explained) <= abs(shown - explained)).all()
-
-    def test_what_traffic_explains_fully_stays(self) -> None:
-        shown = np.array([40.0, 50.0])
         assert drawn(shown, shown) == pytest.approx(shown)
 
 

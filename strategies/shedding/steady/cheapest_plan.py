@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strategies.shedding.steady.greedy_move_search import MANY, searched, starts
+from strategies.bundles import Floats
+from strategies.shedding.steady.greedy_move_search import searched, starts
 from strategies.shedding.steady.planned_cluster import (
     TINY,
     LoadedBrokers,
@@ -23,7 +24,7 @@ from strategies.shedding.steady.planned_cluster import (
     spread_of,
     unsure_spread,
 )
-from strategies.shedding.steady.settings import Profile
+from strategies.shedding.steady.settings import MANY, Profile
 
 #: Widths that are tried, as factors of the profile's band.
 _WIDTHS = (1.0, 0.7, 1.3)
@@ -43,6 +44,9 @@ _THIN_UP_TO = 0.75
 _FEW, _NEAREST = 16, 3
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
+#: Part of the gap that counts once it lasts to which the crowd of many brokers may be apart: none
+#: of them is the cause of a gap.
+_CROWD = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +67,29 @@ def best_plan(
     follows another plan of its episode; `least`: what each of its moves must cut the spread by on
     average, in points.
     """
-    goal = _Goal(profile.band, profile.follow_up * (1.0 if follows else _THIN_UP_TO), least)
-    width, few = goal.band, len(brokers.usage) <= MANY
+    few = len(brokers.usage) <= MANY
+    width = profile.band if few else _crowd(brokers.usage, profile)
+    goal = _Goal(width, profile.follow_up * (1.0 if follows else _THIN_UP_TO), least)
     found = [searched(brokers, width * factor) for factor in (_WIDTHS if few else _WIDTHS[:1])]
     best = _cheapest(brokers, found, goal)
     if few and best.spread > width:
         bold = [searched(brokers, width, first) for first in starts(brokers)]
         best = _cheapest(brokers, [*found, *bold], goal)
-    if len(best.moves) <= _FEW:
+    if few and len(best.moves) <= _FEW:
         best = _with_fewer_moves(brokers, best, goal)
     if spread_of(brokers.usage) - best.spread < least * len(best.moves):
         best = no_moves(brokers)
     return replace(best, refused=any(plan.refused for plan in found))
+
+
+def _crowd(usage: Floats, profile: Profile) -> float:
+    """The width of the band for many brokers, in points: most of them are a crowd in which no test
+    finds a gap, and moves would only stir it.
+    """
+    rising = np.sort(usage)
+    last = np.searchsorted(rising, rising + _CROWD * profile.lasting, side="right") - 1
+    first = int((last - np.arange(len(rising))).argmax())
+    return max(profile.band, float(rising[last[first]] - rising[first]))
 
 
 def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], goal: _Goal) -> MovePlan:
@@ -97,7 +112,7 @@ def _polished(brokers: LoadedBrokers, plan: MovePlan, goal: _Goal) -> MovePlan:
     """The plan without moves that are not needed, and with bundles of less traffic where they
     suffice.
     """
-    if not plan.moves or len(plan.moves) > MANY:
+    if not plan.moves or max(len(plan.moves), len(brokers.usage)) > MANY:
         return plan
     moves, spread = list(plan.moves), plan.unsure_spread
     for move in sorted(plan.moves, key=lambda one: (one.size, one.bundle)):

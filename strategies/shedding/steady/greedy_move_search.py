@@ -18,21 +18,23 @@ from strategies.shedding.steady.planned_cluster import (
     PlannedMove,
     no_moves,
 )
+from strategies.shedding.steady.settings import MANY
 
 #: A move is taken if it removes at least this part of its size from the potential; removing load
 #: above the band and adding it below counts twice (Citus #4927).
 WORTH = 0.5
-#: Part of the best possible gain (twice the size) from which on the larger bundle is better.
-_NEARLY_PERFECT = 0.93
+#: Gain per price from which on the larger bundle is better: this part of the best possible gain,
+#: twice the size.
+_NEARLY_PERFECT = 0.93 * 2 / WORTH
 #: Smallest gain of a move, in points of a broker of power 1.
 _LEAST_GAIN = 0.3
 #: Brokers at each end between which moves, and swaps, are tried.
 _MOVE_ENDS, _SWAP_ENDS = 4, 2
 #: Brokers at each end, and largest bundles of each, between which a plan may begin.
 _START_ENDS, _START_BUNDLES = 2, 4
-#: Of more brokers than this, plans are long: one width of the band, one cost of load, and one
-#: broker at each end at a time.
-MANY = 60
+#: Of many brokers, what the clients of a bundle pay, in points of a broker of power 1: a move is
+#: taken if its gain is not below this and `WORTH` of the mean of its load and its traffic.
+_PAUSE = 0.1
 
 
 def cheapest_band(usage: Floats, capacity: Floats, width: float) -> float:
@@ -65,18 +67,22 @@ FirstMove = tuple[int, int, int]
 
 @dataclass(slots=True)
 class _Held:
-    """The bundles that a broker may still give, as columns; the arrays shrink as bundles leave."""
+    """The bundles that a broker may still give, as columns; the arrays shrink as bundles leave.
+    `prices`: what a move must gain at least, in load.
+    """
 
     names: list[str]
     sizes: Floats
     unsure: Floats
+    prices: Floats
 
     def without(self, at: int) -> "_Held":
         # `np.delete` takes five times as long.
-        sizes, unsure = (
-            np.concatenate((column[:at], column[at + 1 :])) for column in (self.sizes, self.unsure)
+        columns = (
+            np.concatenate((column[:at], column[at + 1 :]))
+            for column in (self.sizes, self.unsure, self.prices)
         )
-        return _Held([*self.names[:at], *self.names[at + 1 :]], sizes, unsure)
+        return _Held([*self.names[:at], *self.names[at + 1 :]], *columns)
 
 
 @dataclass(slots=True)
@@ -108,10 +114,23 @@ class _Search:
             order = sorted(
                 rows.tolist(), key=lambda at: (-float(pieces.sizes[at]), pieces.names[at])
             )
+            sizes = pieces.sizes[order]
             self.held[row] = _Held(
-                [pieces.names[at] for at in order], pieces.sizes[order], pieces.unsure[order]
+                [pieces.names[at] for at in order],
+                sizes,
+                pieces.unsure[order],
+                self._prices(row, sizes, pieces.throughput[order]),
             )
         return self.held[row]
+
+    def _prices(self, row: int, sizes: Floats, throughput: Floats) -> Floats:
+        """Among few brokers of load only: there, whole plans are compared by traffic and moves."""
+        if len(self.usage) <= MANY:
+            return WORTH * sizes
+        # Sorted, because the order of the bundles must not change a sum.
+        load, traffic = (float(np.sort(one).sum()) for one in (sizes, throughput))
+        both = (sizes + load / max(traffic, TINY) * throughput) / 2
+        return np.asarray(WORTH * both + _PAUSE * self.brokers.capacity[row])
 
     def potential(self, row: int, loads: Floats, unsure: Floats) -> Floats:
         """Load above and below the band of a broker that gets this load, or gives it (negative)."""
@@ -244,16 +263,18 @@ def _extend(search: _Search) -> None:
 
 
 def _best_move(search: _Search) -> tuple[int, int, int] | None:
-    """Source, destination and position of the bundle with the largest gain per load. Brokers that
-    can give nothing do not keep those behind them from giving.
+    """Source, destination and position of the bundle with the largest gain per price. Brokers that
+    can give nothing do not keep those behind them from giving. Of many, only those above the band
+    give.
     """
-    count = _MOVE_ENDS if len(search.usage) <= MANY else 1
+    few = len(search.usage) <= MANY
+    count, least = (_MOVE_ENDS, -np.inf) if few else (1, search.high)
     order = np.argsort(search.usage, kind="stable").tolist()
     emptiest = list(islice((row for row in order if search.takes[row]), _MOVE_ENDS))
     order.reverse()
     while True:
         giving = (row for row in order if search.gives[row] and row not in search.stuck)
-        fullest = list(islice(giving, count))
+        fullest = [row for row in islice(giving, count) if search.usage[row] > least]
         best = _best_of(search, fullest, emptiest[:count])
         if best is None and count == 1:
             best = _best_of(search, fullest, emptiest)
@@ -281,7 +302,7 @@ def _best_of(search: _Search, fullest: list[int], emptiest: list[int]) -> FirstM
 def _best_of_pair(
     search: _Search, source: int, destination: int
 ) -> tuple[bool, float, float, int, int, int] | None:
-    """Whether the best bundle's gain is nearly perfect, the gain, the gain per load, and the
+    """Whether the best bundle's gain is nearly perfect, the gain, the gain per price, and the
     move.
     """
     held = search.of(source)
@@ -292,14 +313,14 @@ def _best_of_pair(
     gain = search.gain(source, destination, held.sizes, held.unsure)
     fine = (
         (destination_after < search.room(source, destination) - TINY)
-        & (gain >= WORTH * held.sizes)
+        & (gain >= held.prices)
         & (gain >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination]))
     )
-    ratio = np.where(fine, gain / held.sizes, -1.0)
+    ratio = np.where(fine, gain / held.prices, -1.0)
     while ratio[at := int(ratio.argmax())] > 0.0:
-        perfect = bool(ratio[at] >= 2 * _NEARLY_PERFECT)
+        perfect = bool(ratio[at] >= _NEARLY_PERFECT)
         if perfect:
-            at = int(np.where(ratio >= 2 * _NEARLY_PERFECT, gain, -1.0).argmax())
+            at = int(np.where(ratio >= _NEARLY_PERFECT, gain, -1.0).argmax())
         name = held.names[at]
         if _allowed(search, name, source, destination) and _keeps_even(
             search, name, source, destination
@@ -337,7 +358,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
             if usage[destination] >= usage[source] or not len(mine.sizes) or not len(theirs.sizes):
                 continue
             moved = mine.sizes[:, None] - theirs.sizes[None, :]
-            both = mine.sizes[:, None] + theirs.sizes[None, :]
+            prices = mine.prices[:, None] + theirs.prices[None, :]
             source_after = usage[source] - moved / brokers.capacity[source]
             between = usage[destination] + mine.sizes / brokers.capacity[destination]
             unsure = mine.unsure[:, None] - theirs.unsure[None, :]
@@ -345,7 +366,7 @@ def _best_swap(search: _Search) -> tuple[int, int, int, int] | None:
             fine = (
                 (between[:, None] < search.room(source, destination) - TINY)
                 & (source_after < between[:, None] + brokers.ceiling(destination, source) - TINY)
-                & (gain >= WORTH * both)
+                & (gain >= prices)
                 & (
                     gain
                     >= _LEAST_GAIN * min(brokers.capacity[source], brokers.capacity[destination])

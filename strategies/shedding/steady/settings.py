@@ -12,6 +12,9 @@ Steadiness = Literal["background", "default", "tight"]
 
 #: The extremes of many noisy brokers lie further apart: points per ln(brokers / this number).
 CROWD_POINTS, CROWD_FROM = 2.0, 8
+#: Of more brokers than this, plans are long: one cost of load, one broker at each end at a time,
+#: and brokers without a gap between them stay as they are.
+MANY = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,13 @@ class Profile:
             follow_up=self.follow_up + points,
             band=self.band + points,
         )
+
+    def among(self, brokers: int) -> "Profile":
+        """The profile in a cluster of this number of brokers. A follow-up for many of them would
+        move what no other test finds.
+        """
+        profile = self.widened(crowd_points(brokers))
+        return replace(profile, follow_up=profile.lasting) if brokers > MANY else profile
 
     def careful(self, caution: float) -> "Profile":
         """The profile with limits this many times as large, and the same band."""

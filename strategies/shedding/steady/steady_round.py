@@ -46,11 +46,11 @@ from strategies.shedding.steady.planned_cluster import (
     no_moves,
     spread_of,
 )
-from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
+from strategies.shedding.steady.settings import MANY, PROFILES, SteadySettings
 
-#: In larger clusters, a round compares and plans for this many of the fullest, and of the emptiest
-#: brokers.
-_ENDS = 100
+#: Of more brokers than the first number, a round compares and plans for this many at each end of
+#: usages.
+_ALL, _ENDS = 1000, 100
 _MINUTE_MS = 60_000
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
 #: hurts more than another pause of their clients.
@@ -106,6 +106,7 @@ class SteadyShedder:
             loads,
             held,
             with_histories(memory, histories),
+            histories,
         )
         decided = round_.decided()
         return replace(decided, skips=(*unusable(lost), *decided.skips))
@@ -113,7 +114,7 @@ class SteadyShedder:
 
 def compared_brokers(usage: Mapping[str, float]) -> list[str]:
     """The brokers that a round compares, by name: all, or the fullest and the emptiest."""
-    if len(usage) <= 2 * _ENDS:
+    if len(usage) <= _ALL:
         return sorted(usage)
     ranked = sorted(sorted(usage), key=usage.__getitem__)
     return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
@@ -142,7 +143,7 @@ def gap_or_reason(
     """
     if now_ms < episode.rests_until_ms:
         return reason_texts.resting(cluster, episode, now_ms)
-    profile = PROFILES[settings.steadiness].careful(episode.caution).widened(crowd_points(count))
+    profile = PROFILES[settings.steadiness].careful(episode.caution).among(count)
     gap, nearest = widest_gap(
         histories, lambda name, load: cost().expected(name, load), profile, episode, now_ms
     )
@@ -156,7 +157,7 @@ def gap_or_reason(
 class PlannedRound:
     """What a round decides from. `live`: all brokers with usages; `loads`, `histories`: of the
     brokers that are compared; `held`: moves of the last plan that a limit held back; `memory`:
-    without this round's moves and episode.
+    without this round's moves and episode; `known`: histories of all live brokers.
     """
 
     view: ClusterView
@@ -168,15 +169,18 @@ class PlannedRound:
     live: Sequence[BrokerLoad]
     held: Sequence[RecentMove]
     memory: Memory
+    known: Mapping[str, LoadHistory]
 
     @cached_property
     def cost(self) -> LoadCost:
         return learned(self.histories)
 
-    @property
-    def cut(self) -> bool:
-        """Whether only the fullest and the emptiest brokers are here."""
-        return len(self.histories) < len(self.live)
+    @cached_property
+    def others(self) -> Sequence[BrokerLoad]:
+        """The live brokers that are not compared."""
+        if len(self.histories) == len(self.live):
+            return ()
+        return [load for load in self.live if load.broker not in self.histories]
 
     def decided(self) -> Shedding:
         """The moves of the round, or why there are none."""
@@ -198,9 +202,9 @@ class PlannedRound:
         return self._shedding([found]) if isinstance(found, Skip) else self._planned(found)
 
     def _planned(self, gap: LoadGap) -> Shedding:
-        profile = PROFILES[self.settings.steadiness].widened(crowd_points(len(self.live)))
+        profile = PROFILES[self.settings.steadiness].among(len(self.live))
         rest_minutes = self._rest_minutes(gap.points)
-        cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.cut else 0.0)
+        cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.others else 0.0)
         if len(cluster.known) < 2:
             return self._shedding(reason_texts.no_plan(self.view.cluster, gap, self.live))
         follows = gap.test.code == "follow-up"
@@ -222,7 +226,8 @@ class PlannedRound:
         self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
     ) -> Shedding:
         """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
-        band = PROFILES[self.settings.steadiness].band + crowd_points(len(self.live))
+        profile = PROFILES[self.settings.steadiness].among(len(self.live))
+        even = profile.band if len(self.live) <= MANY else profile.follow_up
         if self.view.even is None:  # else no half may move alone
             plan = without_swaps(plan, self.held, self.episode, self.moves)
         whole = cache(lambda: self._certified(cluster, plan))
@@ -233,7 +238,7 @@ class PlannedRound:
 
         advice = [
             *cluster_full(cluster),
-            *why_not_even(cluster, plan, band, lambda: 100 * (whole().best_spread or 0.0)),
+            *why_not_even(cluster, plan, even, lambda: 100 * (whole().best_spread or 0.0)),
         ]
         rest = reason_texts.rest_text(rest_minutes, self.settings)
         if not plan.moves and isinstance(gap, LoadGap):
@@ -276,19 +281,27 @@ class PlannedRound:
         return self._certified(cluster, no_moves(cluster.brokers))
 
     def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
-        return certified(cluster.brokers, plan, whole=not self.cut and cluster.lists_all)
+        if not cluster.lists_all:
+            return certified(cluster.brokers, plan, None)
+        rest = self._cluster(frozenset(), 0.0, self.others, settling=True).brokers
+        return certified(cluster.brokers, plan, (rest.usage, rest.capacity))
 
     def _cluster(
-        self, resting: frozenset[str], apart: float, *, settling: bool = False
+        self,
+        resting: frozenset[str],
+        apart: float,
+        loads: Sequence[BrokerLoad] | None = None,
+        *,
+        settling: bool = False,
     ) -> PlannedCluster:
         """The cluster without brokers that must neither give nor take (unless `settling`: with
         them), or have no sample yet.
         """
         known = [
             (load, now)
-            for load in self.loads
+            for load in (self.loads if loads is None else loads)
             if (settling or not load.settling)
-            and (now := load_of(self.histories[load.broker])) is not None
+            and (now := load_of(self.known[load.broker])) is not None
         ]
         left = frozenset((one.bundle, one.source) for one in self.moves)
         return PlannedCluster(self.view, known, self.cost, resting, left, apart)

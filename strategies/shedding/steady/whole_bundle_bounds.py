@@ -39,22 +39,26 @@ class Packing:
 
     `sizes`: float64[k], load of bundles, largest first, without empty ones; `sums`: float64[k+1],
     load of the 0, 1, … k largest; `fixed`: float64[n], usage in points from what can not move,
-    ascending, shifted so that the lowest is 0; `capacity`: float64[n], load per point.
+    ascending, shifted so that the lowest is 0; `capacity`: float64[n], load per point; `divisible`:
+    load of which any part may be anywhere.
     """
 
     sizes: Floats
     sums: Floats
     fixed: Floats
     capacity: Floats
+    divisible: float = 0.0
 
     @classmethod
-    def of(cls, sizes: Floats, fixed: Floats, capacity: Floats) -> "Packing":
+    def of(
+        cls, sizes: Floats, fixed: Floats, capacity: Floats, divisible: float = 0.0
+    ) -> "Packing":
         """The same packing for any order of bundles and brokers."""
         order = np.lexsort((capacity, fixed))
         largest_first = np.sort(sizes[sizes > 0])[::-1]
         sums = np.concatenate([np.zeros(1), np.cumsum(largest_first)])
         lowest_first = fixed[order] - fixed[order[0]]
-        return cls(largest_first, sums, lowest_first, capacity[order])
+        return cls(largest_first, sums, lowest_first, capacity[order], divisible)
 
     @property
     def brokers(self) -> int:
@@ -67,8 +71,8 @@ class Packing:
 
     @property
     def load(self) -> float:
-        """The load of all bundles."""
-        return float(self.sums[-1])
+        """The load of all bundles, and what is divisible."""
+        return float(self.sums[-1]) + self.divisible
 
     @property
     def slack(self) -> float:
@@ -129,6 +133,8 @@ def highest_trough(packing: Packing) -> float:
         volume = np.concatenate([np.zeros(1), np.cumsum(needs)])
         if bool((sums[aside] + volume[left] > packing.load + packing.slack).any()):
             return False
+        if packing.divisible:  # no bundles are needed
+            return True
         ends = np.searchsorted(sums, sums[aside][:, None] + needs[None, :] - packing.slack)
         needed = np.cumsum(np.maximum(ends - aside[:, None], 0), axis=1)
         taken = needed[np.arange(len(aside)), left - 1]
