@@ -58,7 +58,8 @@ class RoundColumns:
 
     `now_ms`: int64[rounds]; `reported_at_ms`: int64[rounds, brokers]; `usage`: float64, fractions,
     all finite; `throughput`, `msg_rate`: float64, in + out, bytes/s and messages/s; `bundles`:
-    numbers of bundles; `fresh`: whether a figure is a new sample; `settling`: as in `BrokerLoad`.
+    numbers of bundles; `fresh`: whether a figure is a new sample; `settling`: as in `BrokerLoad`;
+    `cpu_limit`: float64, as in `Figures`.
     """
 
     cluster: str
@@ -71,6 +72,7 @@ class RoundColumns:
     bundles: Floats
     fresh: Bools
     settling: Bools
+    cpu_limit: Floats
 
 
 #: Takes rounds and the memory before them. Returns the skips of each round, from the first on, that

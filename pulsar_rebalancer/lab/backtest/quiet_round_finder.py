@@ -107,7 +107,9 @@ class QuietRoundFinder:
         count = leading(np.asarray(good & same))
         if self._screen is None:
             return self._by_running(before, rounds, usage[:count])
-        skips, memory = self._screen(_columns(before, rounds, usage[:count]), before.memory)
+        skips, memory = self._screen(
+            _columns(before, rounds, usage[:count], limit[..., 0]), before.memory
+        )
         return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), memory)
 
     def _compared(
@@ -150,7 +152,9 @@ class QuietRoundFinder:
         return QuietRounds(len(skips), usage[: len(skips)], tuple(skips), states.memory)
 
 
-def _columns(before: SettledCluster, rounds: Rounds, usage: Floats) -> RoundColumns:
+def _columns(
+    before: SettledCluster, rounds: Rounds, usage: Floats, cpu_limit: Floats
+) -> RoundColumns:
     """The rounds of which `usage` holds the usages, as input of a strategy's screen."""
     part = slice(0, len(usage))
     ts, fresh, figures = rounds.ts[part], rounds.fresh[part], rounds.figures[part]
@@ -166,6 +170,7 @@ def _columns(before: SettledCluster, rounds: Rounds, usage: Floats) -> RoundColu
         figures[..., _BUNDLES],
         fresh,
         sampled_at <= np.array([one.judged_after_ms for one in before.brokers]),
+        cpu_limit[part],
     )
 
 

@@ -5,10 +5,11 @@ weakly to a prior. A broker has a power other than 1 only where it clearly diffe
 explains corrects the usage that a broker shows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf, sqrt
+from statistics import median
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from strategies.shedding.steady.memory_format import LEVEL_BYTES, LoadHistory, L
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08
-#: Weight of the prior, in samples.
-PRIOR_WEIGHT = 1.0
+#: Weight of the prior, in samples, and the part of it for what bytes cost in proportion to messages:
+#: a law that is held back here explains brokers with other messages by a power that they lack.
+PRIOR_WEIGHT, PRIOR_RATIO = 1.0, 0.05
 #: Usage without traffic is taken for at most this: where all brokers are equally busy, a high base
 #: and traffic that costs nothing would fit as well. Where a broker has less than this part of the
 #: mean traffic, it may be as high as the lowest usage of all.
@@ -78,20 +80,33 @@ class LoadCost:
         return power / min(max(scale, SCALE[0]), SCALE[1])
 
 
-def learned(histories: Mapping[str, LoadHistory]) -> LoadCost:
-    """The cost of load that all brokers have shown so far."""
+def learned(histories: Mapping[str, LoadHistory], limits: Mapping[str, float]) -> LoadCost:
+    """The cost of load that all brokers have shown so far. `limits`: broker → CPU of its machine,
+    the first guess of its power; 0 where it is not known.
+    """
+    guessed = _guessed(histories, limits)
     names = sorted(name for name, one in histories.items() if one.packed_levels)
     rows = _Rows([histories[name].packed_levels for name in names])
     if not rows.count:
         return LoadCost(0.0, 0.0, 0.0, {})
-    powers = np.ones(len(names))
-    factors = rows.fitted(powers)
+    guess = np.array([guessed.get(name, 1.0) for name in names])
+    factors = rows.fitted(guess)
     for _ in range(_TURNS):
-        powers = _clear(rows.ratios(factors))
-        factors = rows.fitted(powers)
-    shown = _clear(rows.ratios(factors)).tolist()
-    clear = {name: one for name, one in zip(names, shown, strict=True) if one != 1}
-    return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], clear)
+        factors = rows.fitted(guess * _clear(rows.ratios(factors, guess)))
+    powers = (guess * _clear(rows.ratios(factors, guess))).tolist()
+    unlike = {
+        name: one
+        for name, one in (guessed | dict(zip(names, powers, strict=True))).items()
+        if one != 1
+    }
+    return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], unlike)
+
+
+def _guessed(brokers: Iterable[str], limits: Mapping[str, float]) -> dict[str, float]:
+    """Broker → its power by the CPU of its machine, relative to the median."""
+    known = {name: one for name in brokers if 0.0 < (one := limits.get(name, 0.0)) < inf}
+    middle = median(known.values()) if known else 1.0
+    return {name: min(max(one / middle, POWERS[0]), POWERS[1]) for name, one in known.items()}
 
 
 def drawn(shown: Floats, explained: Floats) -> Floats:
@@ -137,9 +152,10 @@ class _Rows:
             for one in self._columns
         ]
         against = [float((self._weight * one * load).sum()) for one in self._columns]
-        for at in range(3):
-            products[at][at] += PRIOR_WEIGHT
-            against[at] += PRIOR_WEIGHT * prior[at]
+        alike, apart = (PRIOR_WEIGHT * (1 + sign * PRIOR_RATIO) / 2 for sign in (1, -1))
+        for row, weights in enumerate(((PRIOR_WEIGHT, 0, 0), (0, alike, apart), (0, apart, alike))):
+            products[row] = [one + more for one, more in zip(products[row], weights, strict=True)]
+            against[row] += PRIOR_WEIGHT * prior[row]
         found = _non_negative(products, against)
         highest = max(HIGHEST_BASE, float(load.min())) if self._some_idle else HIGHEST_BASE
         if found[0] <= highest:
@@ -150,9 +166,9 @@ class _Rows:
         )
         return highest, first, second
 
-    def ratios(self, factors: tuple[float, float, float]) -> Floats:
-        """float64[brokers]: predicted ÷ seen usage, weighted by traffic; 1 for brokers that never
-        had enough traffic.
+    def ratios(self, factors: tuple[float, float, float], powers: Floats) -> Floats:
+        """float64[brokers]: usage predicted with these powers ÷ seen usage, weighted by traffic; 1
+        for brokers that never had enough traffic.
         """
         traffic = factors[1] * self._columns[1] + factors[2] * self._columns[2]
         weight = self._weight * traffic
@@ -160,7 +176,7 @@ class _Rows:
         seen = np.bincount(self._broker, weight * self._usage)
         most = np.zeros(len(seen))
         np.maximum.at(most, self._broker, traffic)
-        return np.where(most > LITTLE, predicted / np.maximum(seen, 1e-9), 1.0)
+        return np.where(most > LITTLE, predicted / powers / np.maximum(seen, 1e-9), 1.0)
 
 
 def _clear(ratios: Floats) -> Floats:

@@ -24,7 +24,8 @@ def quiet(settings: SteadySettings) -> QuietScreen:
         episode, moves = Episode(*cluster.episode), tuple(moves_of(cluster))
         if not episode.judged or any(not one.shown for one in moves):
             return skips, memory
-        for now_ms, usage, histories in _advanced(rounds, memory, settings):
+        every = zip(_advanced(rounds, memory, settings), rounds.cpu_limit.tolist(), strict=True)
+        for (now_ms, usage, histories), limits in every:
             compared = {name: histories[name] for name in compared_brokers(usage)}
             episode = remembered(episode, now_ms)
             found = gap_or_reason(
@@ -32,7 +33,7 @@ def quiet(settings: SteadySettings) -> QuietScreen:
                 compared,
                 episode,
                 settings,
-                cache(partial(learned, compared)),
+                cache(partial(learned, compared, dict(zip(rounds.brokers, limits, strict=True)))),
                 now_ms=now_ms,
                 count=len(usage),
             )

@@ -173,7 +173,8 @@ class PlannedRound:
 
     @cached_property
     def cost(self) -> LoadCost:
-        return learned(self.histories)
+        limits = {one.broker: one.figures.cpu.limit for one in self.loads}
+        return learned(self.histories, limits)
 
     @cached_property
     def others(self) -> Sequence[BrokerLoad]:
