@@ -168,7 +168,7 @@ class TestReportedTwice:
         shared = bundles(10.0)
         loads = [broker(name, 50.0, 10.0, shared if name != "c" else {}) for name in "abc"]
         history = history_of([LoadSample(1, 0.5, 1e7, 0.0)], bundles=1)
-        cost = learned({one.broker: history for one in loads})
+        cost = learned({one.broker: history for one in loads}, {})
         known = [(one, history.samples[0]) for one in loads]
         cluster = PlannedCluster(replace(view(*loads), takers=takers), known, cost, frozenset())
         assert [cluster.takers(ns(0), row).tolist() for row in (0, 1, 0)] == [
@@ -240,22 +240,22 @@ class TestLearnedPowers:
     def test_a_stronger_broker_has_its_power_but_is_no_giant(
         self, usage: float, power: float
     ) -> None:
-        cost = learned(levels(b1=(0.5, 10), b2=(0.5, 10), b3=(usage, 10)))
+        cost = learned(levels(b1=(0.5, 10), b2=(0.5, 10), b3=(usage, 10)), {})
         assert cost.powers == {"b3": pytest.approx(power)}
 
     def test_an_idle_broker_shows_what_a_broker_uses_without_traffic(self) -> None:
         some = {f"b{load}": (0.25 + 0.08 * load, load) for load in (0.5, 1, 3, 9)}
-        assert learned(levels(**some)).base == pytest.approx(0.25, abs=0.05)
+        assert learned(levels(**some), {}).base == pytest.approx(0.25, abs=0.05)
 
     def test_neither_a_busy_process_beside_it_nor_equally_busy_brokers_do(self) -> None:
         some = {f"b{load}": (0.05 + 0.08 * load, float(load)) for load in (1, 3, 5)}
-        assert learned(levels(**some, hot=(0.6, 0.1))).base <= HIGHEST_BASE
+        assert learned(levels(**some, hot=(0.6, 0.1)), {}).base <= HIGHEST_BASE
         busy = {f"b{load}": (0.5 + 0.02 * load, float(load)) for load in (1, 2, 3)}
-        assert learned(levels(**busy)).base == HIGHEST_BASE
+        assert learned(levels(**busy), {}).base == HIGHEST_BASE
 
     def test_a_trace_of_traffic_shows_nothing_of_what_traffic_costs(self) -> None:
         trace = history_of(levels=(LoadLevel(5e-324, 5e-324, 0.5, 5.0, 0.0),))
-        cost = learned({"b1": trace, "b2": trace})
+        cost = learned({"b1": trace, "b2": trace}, {})
         assert cost.of(1e8, 1e5) == 0.0
         assert cost.base > 0.0
 

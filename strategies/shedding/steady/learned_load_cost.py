@@ -19,8 +19,8 @@ from strategies.shedding.steady.memory_format import LEVEL_BYTES, LoadHistory, L
 
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08
-#: Weight of the prior, in samples, and the part of it for what bytes cost in proportion to messages:
-#: a law that is held back here explains brokers with other messages by a power that they lack.
+#: Weight of the prior, in samples, and the part of it for what bytes cost compared with messages: a
+#: law that is held back here explains brokers with other messages by a power that they lack.
 PRIOR_WEIGHT, PRIOR_RATIO = 1.0, 0.05
 #: Usage without traffic is taken for at most this: where all brokers are equally busy, a high base
 #: and traffic that costs nothing would fit as well. Where a broker has less than this part of the
@@ -33,6 +33,9 @@ CLEARLY = 1.4
 POWERS = (0.1, 10.0)
 #: Bytes/s, or messages/s: less traffic than this shows nothing of what it costs.
 LEAST_TRAFFIC = 1e-6
+#: Standard deviation of the usage (fraction) that a sample shows from the one that its traffic
+#: explains, and the part of the load of which at most it is unsure whether bytes cost it.
+SCATTER, MOST_UNSURE = 0.05, 0.25
 #: Rounds in which factors and powers are fitted in turns.
 _TURNS = 4
 #: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
@@ -50,13 +53,15 @@ LASTING = 0.75
 @dataclass(frozen=True, slots=True)
 class LoadCost:
     """Usage (fraction) of a broker of power 1: `base`, per byte/s, and per message/s. `powers`:
-    broker → power, where it is not 1.
+    broker → power, where it is not 1; `unsure`: part of the load that bytes may cost instead of
+    messages, or messages instead of bytes.
     """
 
     base: float
     per_byte: float
     per_message: float
     powers: Mapping[str, float]
+    unsure: float = MOST_UNSURE
 
     def of(self, throughput: float, msg_rate: float) -> float:
         """Load of traffic: its usage on a broker of power 1."""
@@ -99,7 +104,13 @@ def learned(histories: Mapping[str, LoadHistory], limits: Mapping[str, float]) -
         for name, one in (guessed | dict(zip(names, powers, strict=True))).items()
         if one != 1
     }
-    return LoadCost(factors[0], factors[1] / rows.units[0], factors[2] / rows.units[1], unlike)
+    return LoadCost(
+        factors[0],
+        factors[1] / rows.units[0],
+        factors[2] / rows.units[1],
+        unlike,
+        min(rows.deviation / max(factors[1] + factors[2], 1e-9), MOST_UNSURE),
+    )
 
 
 def _guessed(brokers: Iterable[str], limits: Mapping[str, float]) -> dict[str, float]:
@@ -147,15 +158,9 @@ class _Rows:
         mean = float((self._weight * load).sum()) / total
         base = min(PRIOR_BASE, mean)
         prior = (base, (mean - base) / 2, (mean - base) / 2)
-        products = [
-            [float((self._weight * one * other).sum()) for other in self._columns]
-            for one in self._columns
-        ]
+        products = self._products()
         against = [float((self._weight * one * load).sum()) for one in self._columns]
-        alike, apart = (PRIOR_WEIGHT * (1 + sign * PRIOR_RATIO) / 2 for sign in (1, -1))
-        for row, weights in enumerate(((PRIOR_WEIGHT, 0, 0), (0, alike, apart), (0, apart, alike))):
-            products[row] = [one + more for one, more in zip(products[row], weights, strict=True)]
-            against[row] += PRIOR_WEIGHT * prior[row]
+        against = [one + PRIOR_WEIGHT * more for one, more in zip(against, prior, strict=True)]
         found = _non_negative(products, against)
         highest = max(HIGHEST_BASE, float(load.min())) if self._some_idle else HIGHEST_BASE
         if found[0] <= highest:
@@ -165,6 +170,25 @@ class _Rows:
             [[1.0, 0.0, 0.0], [0.0, *products[1][1:]], [0.0, *products[2][1:]]], [0.0, *rest]
         )
         return highest, first, second
+
+    def _products(self) -> list[list[float]]:
+        """The matrix of the least squares, with the prior."""
+        part = PRIOR_RATIO if max(self.units) < inf else 1.0
+        alike, apart = (PRIOR_WEIGHT * (1.0 + sign * part) / 2.0 for sign in (1, -1))
+        prior = ((PRIOR_WEIGHT, 0.0, 0.0), (0.0, alike, apart), (0.0, apart, alike))
+        return [
+            [
+                float((self._weight * one * other).sum()) + more
+                for other, more in zip(self._columns, weights, strict=True)
+            ]
+            for one, weights in zip(self._columns, prior, strict=True)
+        ]
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the load that bytes cost and messages do not."""
+        _, more, less = _solved(self._products(), [0.0, 0.5, -0.5]) or (0.0, inf, -inf)
+        return SCATTER * sqrt(max(0.0, more - less) / 2)
 
     def ratios(self, factors: tuple[float, float, float], powers: Floats) -> Floats:
         """float64[brokers]: usage predicted with these powers ÷ seen usage, weighted by traffic; 1

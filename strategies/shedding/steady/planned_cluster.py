@@ -26,8 +26,8 @@ from strategies.shedding.steady.learned_load_cost import LEAST_TRAFFIC, LoadCost
 from strategies.shedding.steady.memory_format import LARGEST, LoadSample
 
 #: Only brokers with different traffic show what bytes and what messages cost. Plans are good on
-#: average over costs in which this part of the load moves from one to the other.
-UNSURE = (-0.5, 0.0, 0.5)
+#: average over costs with these parts of what is unsure.
+UNSURE = (-1.0, 0.0, 1.0)
 TINY = 1e-9
 #: Relative difference up to which the newest figures and the averages add up to the same load:
 #: their sums then do not show which of them is the present load.
@@ -37,8 +37,8 @@ ALIKE = 0.02
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
     """The bundles of one broker. float64[n]: `sizes`, load; `unsure`, the load that would be added
-    if only bytes cost anything, and not there if only messages did; `throughput`, bytes/s; bool[n]:
-    `movable` now, and `bound` to the broker for ever.
+    if bytes cost as much more as is likely, and not there if messages did; `throughput`, bytes/s;
+    bool[n]: `movable` now, and `bound` to the broker for ever.
     """
 
     names: Sequence[str]
@@ -301,7 +301,7 @@ class PlannedCluster:
         throughput, rate = self._traffic(row)
         sizes = self.sizes(row)
         per_byte, per_message = self._alone
-        unsure = (per_byte * throughput - per_message * rate) / 2
+        unsure = (per_byte * throughput - per_message * rate) * self.cost.unsure
         return Pieces(table.names, sizes, unsure, throughput, movable, bound)
 
     @cached_property
