@@ -36,6 +36,8 @@ LEAST_TRAFFIC = 1e-6
 #: Standard deviation of the usage (fraction) that a sample shows from the one that its traffic
 #: explains, and the part of the load of which at most it is unsure whether bytes cost it.
 SCATTER, MOST_UNSURE = 0.05, 0.25
+#: Relative difference of products that rounding makes.
+_ROUNDING = 1e-9
 #: Rounds in which factors and powers are fitted in turns.
 _TURNS = 4
 #: Load (usage on a broker of power 1) that says little about what traffic costs on a broker.
@@ -148,6 +150,21 @@ class _Rows:
             figures[:, 1] / self.units[1],
         ]
         self._usage = figures[:, 2]
+        products = [
+            [float((self._weight * one * other).sum()) for other in self._columns]
+            for one in self._columns
+        ]
+        bytes_, both, messages = products[1][1], products[1][2], products[2][2]
+        # Messages of one size tell nothing, and not even a rounding depends on what they cost.
+        self._unlike = bytes_ * messages - both * both > _ROUNDING * bytes_ * messages
+        part = PRIOR_RATIO if self._unlike else 1.0
+        alike, apart = (PRIOR_WEIGHT * (1.0 + sign * part) / 2.0 for sign in (1, -1))
+        prior = ((PRIOR_WEIGHT, 0.0, 0.0), (0.0, alike, apart), (0.0, apart, alike))
+        #: The matrix of the least squares.
+        self._products = [
+            [one + more for one, more in zip(*both_rows, strict=True)]
+            for both_rows in zip(products, prior, strict=True)
+        ]
         traffic = self._columns[1] + self._columns[2]
         self._some_idle = bool((traffic < IDLE * traffic.mean()).any()) if self.count else False
 
@@ -158,9 +175,11 @@ class _Rows:
         mean = float((self._weight * load).sum()) / total
         base = min(PRIOR_BASE, mean)
         prior = (base, (mean - base) / 2, (mean - base) / 2)
-        products = self._products()
-        against = [float((self._weight * one * load).sum()) for one in self._columns]
-        against = [one + PRIOR_WEIGHT * more for one, more in zip(against, prior, strict=True)]
+        products = self._products
+        against = [
+            float((self._weight * one * load).sum()) + PRIOR_WEIGHT * more
+            for one, more in zip(self._columns, prior, strict=True)
+        ]
         found = _non_negative(products, against)
         highest = max(HIGHEST_BASE, float(load.min())) if self._some_idle else HIGHEST_BASE
         if found[0] <= highest:
@@ -171,23 +190,12 @@ class _Rows:
         )
         return highest, first, second
 
-    def _products(self) -> list[list[float]]:
-        """The matrix of the least squares, with the prior."""
-        part = PRIOR_RATIO if max(self.units) < inf else 1.0
-        alike, apart = (PRIOR_WEIGHT * (1.0 + sign * part) / 2.0 for sign in (1, -1))
-        prior = ((PRIOR_WEIGHT, 0.0, 0.0), (0.0, alike, apart), (0.0, apart, alike))
-        return [
-            [
-                float((self._weight * one * other).sum()) + more
-                for other, more in zip(self._columns, weights, strict=True)
-            ]
-            for one, weights in zip(self._columns, prior, strict=True)
-        ]
-
     @property
     def deviation(self) -> float:
         """Standard deviation of the load that bytes cost and messages do not."""
-        _, more, less = _solved(self._products(), [0.0, 0.5, -0.5]) or (0.0, inf, -inf)
+        if not self._unlike:
+            return inf
+        _, more, less = _solved(self._products, [0.0, 0.5, -0.5]) or (0.0, inf, -inf)
         return SCATTER * sqrt(max(0.0, more - less) / 2)
 
     def ratios(self, factors: tuple[float, float, float], powers: Floats) -> Floats:
