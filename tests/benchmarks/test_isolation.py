@@ -5,13 +5,7 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.isolation import (
-    FLOODED,
-    SICK,
-    Plan,
-    Senders,
-    measured,
-)
+from benchmarks.isolation import FLOODED, SICK, Plan, Senders, measured
 
 pytestmark = pytest.mark.lab
 

@@ -45,12 +45,7 @@ def found(costs: Costs, rounds: int = 1440) -> SearchResult:
 
 
 def test_what_is_better_on_both_parts_is_best() -> None:
-    one = found(
-        {
-            "low_threshold=5": (6.0, 4, 7.0, 4),
-            "low_threshold=8": (8.0, 4, 8.0, 4),
-        }
-    )
+    one = found({"low_threshold=5": (6.0, 4, 7.0, 4), "low_threshold=8": (8.0, 4, 8.0, 4)})
     assert one.best is not None
     assert one.best.title == "low_threshold=5"
     assert "1,440 test rounds (24 h)" in sentence(one)
@@ -64,11 +59,7 @@ def test_what_is_better_on_the_training_part_alone_is_not() -> None:
 
 
 def test_the_front_holds_what_no_other_beats() -> None:
-    costs = {
-        "low=1": (4.0, 9, 4.0, 9),
-        "low=2": (12.0, 1, 12.0, 1),
-        "low=3": (11.0, 6, 1.0, 0),
-    }
+    costs = {"low=1": (4.0, 9, 4.0, 9), "low=2": (12.0, 1, 12.0, 1), "low=3": (11.0, 6, 1.0, 0)}
     assert [one.title for one in found(costs).front] == ["low=1", "low=2"]
 
 

@@ -153,10 +153,7 @@ def restart(processes: PulsarProcesses, broker: str) -> None:
 
 @pytest.mark.parametrize(
     ("plan", "least"),
-    [
-        (Plan(seconds=1_800, moves=1_000), 1_000),
-        (Plan("extensible", seconds=300, moves=200), 0),
-    ],
+    [(Plan(seconds=1_800, moves=1_000), 1_000), (Plan("extensible", seconds=300, moves=200), 0)],
     ids=["half an hour, modular", "five minutes, extensible"],
 )
 def test_waves_and_many_moves_freeze_nothing(

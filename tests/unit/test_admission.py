@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from sinks.executor.settings import (
-    ExecutorSettings,
-    admission_rules,
-    longest_step_s,
-    pause_file,
-)
+from sinks.executor.settings import ExecutorSettings, admission_rules, longest_step_s, pause_file
 from strategies.errors import SettingsError
 from strategies.executor import admission
 from strategies.filters.policies import PoliciesView, read_policies

@@ -19,13 +19,7 @@ from strategies.cluster.cluster_state import (
     Rehearsal,
     quick_replace,
 )
-from strategies.cluster.model import (
-    LoadReport,
-    Note,
-    Policies,
-    TelemetryRecord,
-    Tombstone,
-)
+from strategies.cluster.model import LoadReport, Note, Policies, TelemetryRecord, Tombstone
 from strategies.cluster.move_cost import MoveCost
 from strategies.cluster.packed_records import EarlyRecord, pack_record, unpack_record
 from strategies.cluster.strategy_memory import ClusterMemory

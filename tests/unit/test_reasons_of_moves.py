@@ -11,11 +11,7 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.plans import plan_lines
 from pulsar_rebalancer.decisions.explain.explanation_lines import round_lines
-from pulsar_rebalancer.decisions.live.page_views import (
-    ViewSettings,
-    history,
-    overview,
-)
+from pulsar_rebalancer.decisions.live.page_views import ViewSettings, history, overview
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.notices.notice_rules import picture_of

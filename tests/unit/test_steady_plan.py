@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.simulation.noise import Stream
+from strategies.cluster.model import BrokerLoad, Resource
 from strategies.cluster.strategy_memory import ClusterMemory, Memory
 from strategies.shedding.contract import Shedding
 from strategies.shedding.steady.cheapest_plan import best_plan
@@ -24,8 +25,8 @@ from strategies.shedding.steady.planned_cluster import LoadedBrokers, PlannedClu
 from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
 from strategies.shedding.steady.steady_round import SteadyShedder
 from strategies.shedding.steady.whole_bundle_bounds import Packing, _some, by_groups
-from tests.world.brokers import WEIGHTS, broker, bundles, ns, view
-from tests.world.steady import LoadLevel, history_of, loaded, named
+from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, view
+from tests.world.steady import LoadLevel, history_of, loaded, named, played
 
 PROFILE = PROFILES["default"]
 
@@ -276,3 +277,31 @@ def test_the_last_bits_of_logarithms_and_powers_which_depend_on_the_processor_le
     # Of 64 steps from 1 to 343 one is 49, or a last bit below it on some processors.
     chosen = _some(344, 64).tolist()
     assert (49 in chosen, 48 in chosen, chosen[-1]) == (True, False, 343)
+
+
+def test_a_hot_bundle_leaves_the_small_machine_at_the_first_plan() -> None:
+    small, large = broker("small", 66.0, 80.0, bundles(80.0)), [broker(one, 0.5) for one in "abc"]
+    large = [replace(one, figures=replace(one.figures, cpu=Resource(2.0, 400.0))) for one in large]
+    planned = played([small, *large], [small, *large])[1]
+
+    assert [one.bundle for one in planned.decisions] == [ns(0)]
+    certificate = planned.certify([ns(0)])
+    assert certificate is not None
+    assert (certificate.best_spread or 1.0) <= 0.17
+
+
+def test_bundles_with_small_messages_do_not_crowd_on_the_broker_of_large_ones() -> None:
+    """Only messages cost anything: 8 kB ones beside 1 kB ones (Pulsar #21016)."""
+    after, costs, brokers = dict[str, float](), dict[str, float](), list[BrokerLoad]()
+    for at, (count, rate) in enumerate(((8, 1e3), (8, 8e3), (8, 8e3), (8, 8e3), (2, 8e3))):
+        owned = dict.fromkeys(bundles(*[0.0] * count, first=16 * at), Load(10.0, rate))
+        usage = 4 + 1.1e-3 * rate * count
+        brokers.append(broker(f"b{at}", usage, 10.0 * count, owned, rate=rate * count))
+        after[f"b{at}:1"] = usage
+        costs |= dict.fromkeys(owned, 1.1e-3 * rate)
+
+    for move in played(brokers, brokers)[1].decisions:
+        after[move.source] -= costs[move.bundle]
+        after[move.destination or ""] += costs[move.bundle]
+
+    assert max(after.values()) < 60
