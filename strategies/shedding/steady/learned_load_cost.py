@@ -21,7 +21,7 @@ from strategies.shedding.steady.memory_format import LEVEL_BYTES, LoadHistory, L
 PRIOR_BASE = 0.08
 #: Weight of the prior, in samples, and the part of it for what bytes cost compared with messages: a
 #: law that is held back here explains brokers with other messages by a power that they lack.
-PRIOR_WEIGHT, PRIOR_RATIO = 1.0, 0.05
+PRIOR_WEIGHT, PRIOR_RATIO = 1.0, 0.1
 #: Usage without traffic is taken for at most this: where all brokers are equally busy, a high base
 #: and traffic that costs nothing would fit as well. Where a broker has less than this part of the
 #: mean traffic, it may be as high as the lowest usage of all.
