@@ -63,7 +63,7 @@ def proves_bound(bounds: Certificate) -> bool:
 
 def _distance(bounds: Certificate) -> str:
     if bounds.gap is None or bounds.best_spread is None:
-        return ": no bounds, because the cluster is too large or reports list only some bundles"
+        return ": no bounds, because reports list only some bundles"
     if not proves_bound(bounds):
         return ""
     if bounds.gap < NOTHING:

@@ -42,9 +42,7 @@ def test_a_java_that_was_killed_is_one_sentence(tmp_path: Path) -> None:
         assert _OF_A_TRACE.findall(job.said) == []
 
 
-def test_what_a_killed_job_leaves_on_the_disk_is_deleted_by_the_next_one(
-    tmp_path: Path,
-) -> None:
+def test_what_a_killed_job_leaves_on_the_disk_is_deleted_by_the_next_one(tmp_path: Path) -> None:
     """As when memory runs out: Java can delete neither the copy of the state nor its libraries."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -123,9 +123,7 @@ def test_a_drained_broker_goes_and_no_client_notices(at: Scene) -> None:
     assert seen["SIGKILL without a drain"].clients
 
 
-def test_a_drain_that_cannot_be_is_refused_with_one_sentence_and_nothing_changes(
-    at: Scene,
-) -> None:
+def test_a_drain_that_cannot_be_is_refused_with_one_sentence_and_nothing_changes(at: Scene) -> None:
     first, second, third, fourth = at.brokers
     refused(at, "unknown-broker", "10.9.8.7:8080")
     with bound(at, second):

@@ -291,9 +291,7 @@ def epoch(folder: Path, lowest: int = 1, following: int = 1) -> int:
         return held.epoch
 
 
-def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_and_keeps_it(
-    tmp_path: Path,
-) -> None:
+def test_a_new_checkpoint_takes_the_next_epoch_or_a_higher_one_and_keeps_it(tmp_path: Path) -> None:
     assert epoch(tmp_path / "first") == 1
     assert epoch(tmp_path / "wanted", lowest=7, following=4) == 7
     assert epoch(tmp_path / "next", following=4) == 4

@@ -1,5 +1,5 @@
-"""OverloadShedder as an entry of the registry: goal, tuning, placement and reason codes, and the rounds
-in which it decides nothing, which back-tests skip.
+"""OverloadShedder as an entry of the registry: goal, tuning, placement and reason codes, and the
+rounds in which it decides nothing, which back-tests skip.
 """
 
 from collections.abc import Sequence

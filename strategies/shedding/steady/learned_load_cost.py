@@ -155,7 +155,7 @@ class _Rows:
             for one in self._columns
         ]
         bytes_, both, messages = products[1][1], products[1][2], products[2][2]
-        # Messages of one size tell nothing, and not even a rounding depends on what they cost.
+        # Messages of one size show nothing, and not even a rounding depends on what they cost.
         self._unlike = bytes_ * messages - both * both > _ROUNDING * bytes_ * messages
         part = PRIOR_RATIO if self._unlike else 1.0
         alike, apart = (PRIOR_WEIGHT * (1.0 + sign * part) / 2.0 for sign in (1, -1))
