@@ -52,8 +52,8 @@ class CertificateRecord(Struct, frozen=True):
     best_spread: Annotated[
         Fraction | None,
         Meta(
-            description="no assignment of whole bundles has a smaller spread; null: the cluster is "
-            "too large to compute bounds, or reports list only some bundles"
+            description="no assignment of whole bundles has a smaller spread; null: reports list "
+            "only some bundles"
         ),
     ]
     gap: Annotated[Fraction | None, Meta(description="spread - best_spread, at least 0")]
