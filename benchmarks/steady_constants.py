@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
+from typing import Any
 
 from strategies.shedding.steady import settings
 from strategies.shedding.steady.settings import PROFILES, Profile
@@ -13,7 +14,7 @@ _PACKAGE = "strategies.shedding.steady"
 _FACTORS = (0.7, 1.3)
 #: Module → constants. Numbers of samples are not among them: they are small whole numbers.
 _NAMED = {
-    "load_samples": ("SAME_LEVEL", "LEVEL_WEIGHT", "JUMP", "STANDSTILL", "MIXED", "STEP"),
+    "load_samples": ("SAME_LEVEL", "LEVEL_WEIGHT", "JUMP", "STANDSTILL", "MIXED", "STEP", "ALIKE"),
     "settings": ("CROWD_POINTS",),
     "lasting_gaps": (
         "PARTLY_FACTOR",
@@ -23,18 +24,21 @@ _NAMED = {
         "OWN_MOVES_MS",
         "FOREIGN",
     ),
-    "planned_cluster": ("ALIKE",),
     "learned_load_cost": (
         "NOISE",
         "LASTING",
         "PRIOR_BASE",
         "PRIOR_WEIGHT",
+        "PRIOR_RATIO",
+        "SCATTER",
+        "MOST_UNSURE",
         "HIGHEST_BASE",
         "IDLE",
         "CLEARLY",
         "LITTLE",
     ),
     "cheapest_plan": (
+        "MOST_LEFT",
         "LEAST_CUT",
         "_MOVED_COST",
         "_MOVE_COST",
@@ -45,7 +49,24 @@ _NAMED = {
     ),
     "greedy_move_search": ("WORTH", "_NEARLY_PERFECT", "_LEAST_GAIN", "_PAUSE"),
     "effect_and_rest_of_last_plan": ("USELESS", "REST_MS", "CAREFUL"),
-    "steady_round": ("URGENT_GAP", "URGENT_REST", "WORTH_OF_LAST"),
+    "persistence_of_load": (
+        "NOISE",
+        "UNUSUAL",
+        "FALLEN",
+        "EARLY",
+        "SURE",
+        "HIDDEN",
+        "LEFT",
+        "NEAR_LIMIT",
+    ),
+    "steady_round": (
+        "URGENT_GAP",
+        "URGENT_REST",
+        "WORTH_OF_LAST",
+        "PAUSE_MS",
+        "LONGEST_PAUSE_MS",
+        "SHOWN_MS",
+    ),
 }
 
 
@@ -72,6 +93,8 @@ class Change:
 def _changes() -> Iterator[Change]:
     for field in fields(Profile):
         usual = getattr(PROFILES["default"], field.name)
+        if isinstance(usual, bool):
+            continue
         yield from (Change(f"profile.{field.name}", factor * usual) for factor in _FACTORS)
     for module, names in _NAMED.items():
         for name in names:
@@ -91,7 +114,8 @@ def changed(change: Change | None) -> Iterator[None]:
     place, name = change.name.split(".")
     if place == "profile":
         name, usual = "PROFILES", settings.PROFILES
-        default = replace(PROFILES["default"], **{change.name.split(".")[1]: change.value})
+        limits: dict[str, Any] = {change.name.split(".")[1]: change.value}
+        default = replace(PROFILES["default"], **limits)
         value: object = {**PROFILES, "default": default}
     else:
         usual, value = getattr(import_module(f"{_PACKAGE}.{place}"), name), change.value

@@ -11,7 +11,7 @@ Private = tuple[Any, ...]
 #: another strategy.
 NO_EPISODE: Private = (
     *(-1, -1, False, 0.0, 0.0, True, 0, 1.0, -1),
-    *(None, 0, 0, -1, -1, 0.0, -1, -1),
+    *(None, 0, 0, -1, -1, 0.0, -1, b""),
 )
 
 

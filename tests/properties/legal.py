@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from math import fsum
+from struct import pack
 
 import numpy as np
 import pytest
@@ -297,8 +298,8 @@ def an_episode(chance: random.Random) -> Episode:
         NOW_MS + chance.choice((-1000, -1000, 1000)),
         chance.choice((None, 0.1)),
         judged_at_ms=NOW_MS - chance.choice((1_000, 28_800_001)),
-        rose_until_ms=NOW_MS + chance.choice((-1_000, 1_000)),
-        fell_until_ms=NOW_MS + chance.choice((-1_000, 1_000)),
+        looked_at_ms=NOW_MS - chance.choice((1_000, 1_200_001)),
+        packed_looks=pack("<2f", chance.uniform(-1, 1), chance.uniform(0, 900)),
     )
 
 

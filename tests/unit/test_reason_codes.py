@@ -30,8 +30,8 @@ OTHERS = {
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {
     "all-reported", "already-done", "apart-for-long", "avg-scores", "dry-run",
-    "far-apart", "follow-up", "hot-bundle", "huge-gap", "its-turn", "lasting-gap", "least-rate",
-    "least-used", "msg-rate", "no-candidates", "nobody-below-mean",
+    "far-apart", "follow-up", "forecast-gap", "hot-bundle", "huge-gap", "its-turn", "lasting-gap",
+    "least-rate", "least-used", "msg-rate", "near-limit", "no-candidates", "nobody-below-mean",
     "non-persistent", "overload-result", "rate-uneven", "rest-of-plan", "threshold-result",
     "throughput-uneven", "well-below-mean", "wide-gap",
 }  # fmt: skip

@@ -44,6 +44,8 @@ _THIN_UP_TO = 0.75
 _FEW, _NEAREST = 16, 3
 #: A plan must cut the spread by this part.
 LEAST_CUT = 0.2
+#: Part of the variance of a forecast that a plan for it may leave.
+MOST_LEFT = 0.33
 #: Part of the gap that counts once it lasts to which the crowd of many brokers may be apart: none
 #: of them is the cause of a gap.
 _CROWD = 0.9
@@ -93,19 +95,27 @@ def _crowd(usage: Floats, profile: Profile) -> float:
 
 
 def _cheapest(brokers: LoadedBrokers, plans: Sequence[MovePlan], goal: _Goal) -> MovePlan:
-    before, total = spread_of(brokers.usage), float((brokers.usage * brokers.capacity).sum())
+    before = spread_of(brokers.usage)
     best, least = no_moves(brokers), float("inf")
     for plan in (_polished(brokers, one, goal) for one in plans):
         if not plan.moves or plan.spread > (1.0 - LEAST_CUT) * before:
             continue
-        cost = (
-            _MOVED_COST * plan.moved / max(total, TINY)
-            + _MOVE_COST * len(plan.moves)
-            + _WIDE_COST * max(0.0, plan.unsure_spread - goal.band)
-        )
+        cost = _price(brokers, plan) + _WIDE_COST * max(0.0, plan.unsure_spread - goal.band)
         if cost < least:
             best, least = plan, cost
     return best
+
+
+def _price(brokers: LoadedBrokers, plan: MovePlan) -> float:
+    """Of the moves, in points."""
+    total = float((brokers.usage * brokers.capacity).sum())
+    return _MOVED_COST * plan.moved / max(total, TINY) + _MOVE_COST * len(plan.moves)
+
+
+def pays_twice(brokers: LoadedBrokers, plan: MovePlan) -> bool:
+    """Whether a plan for a forecast brings twice its price, and leaves little of the variance."""
+    pays = _WIDE_COST * (spread_of(brokers.usage) - plan.spread) >= 2.0 * _price(brokers, plan)
+    return bool(plan.moves and pays and plan.after.var() <= MOST_LEFT * brokers.usage.var())
 
 
 def _polished(brokers: LoadedBrokers, plan: MovePlan, goal: _Goal) -> MovePlan:
@@ -194,14 +204,12 @@ def _with_bundle(
     move there, or moves already.
     """
     move = moves[at]
-    pieces = brokers.pieces(move.source)
-    name = pieces.names[row]
+    name = brokers.pieces(move.source).names[row]
     if any(one.bundle == name for one in moves):
         return None
     if not brokers.takers(name, move.source)[move.destination]:
         return None
-    size, unsure = float(pieces.sizes[row]), float(pieces.unsure[row])
-    other = PlannedMove(name, move.source, move.destination, size, unsure)
+    other = brokers.move(move.source, row, move.destination)
     return [*moves[:at], other, *moves[at + 1 :]]
 
 

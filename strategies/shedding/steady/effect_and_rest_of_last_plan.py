@@ -333,5 +333,41 @@ def _planned(cluster: PlannedCluster, move: RecentMove) -> PlannedMove | None:
     row = pieces.names.index(move.bundle)
     if not pieces.movable[row] or not brokers.takers(move.bundle, source)[destination]:
         return None
-    size, unsure = float(pieces.sizes[row]), float(pieces.unsure[row])
-    return PlannedMove(move.bundle, source, destination, size, unsure, move.exchange)
+    return brokers.move(source, row, destination, move.exchange)
+
+
+def returns(moves: Sequence[RecentMove]) -> int:
+    """Number of moves that took a bundle back to a broker that one before had taken it from."""
+    left, returns = set[tuple[str, str]](), 0
+    for move in moves:
+        returns += (move.bundle, move.destination) in left
+        left.add((move.bundle, move.source))
+    return returns
+
+
+def episode_after(
+    episode: Episode, gap: LoadGap | float, cluster: PlannedCluster, plan: MovePlan, now_ms: int
+) -> Episode:
+    """The episode after a plan. `gap`: what it is for; of the rest of a plan, the points only."""
+    if not isinstance(gap, LoadGap):  # the follow-up of a plan comes after its last moves
+        began_at_ms = episode.began_at_ms if episode.followed_up else now_ms
+        return episode._replace(began_at_ms=began_at_ms, last_at_ms=now_ms, judged=False)
+    follows = gap.test.code == "follow-up"
+    return episode._replace(
+        began_at_ms=episode.began_at_ms if follows else now_ms,
+        followed_up=follows,
+        last_at_ms=now_ms,
+        spread_before=spread_of(cluster.brokers.usage) / 100,
+        spread_predicted=plan.spread / 100,
+        judged=False,
+        planned=len(plan.moves),
+        planned_at_ms=now_ms,
+        planned_points=gap.points,
+    )
+
+
+def resting(
+    moves: Sequence[RecentMove], now_ms: int, rest_minutes: float
+) -> tuple[RecentMove, ...]:
+    """The moves of the last `rest_minutes`."""
+    return tuple(one for one in moves if now_ms - one.at_ms < 60_000 * rest_minutes)

@@ -48,7 +48,7 @@ class GapTest:
     """A gap counts from `limit` points on, if each of `samples` samples shows it, or each mean of
     `block` of them. `explained`: part of the limit that the usages that the brokers' traffic
     explains must show as well; `averaged`: the mean of the samples shows it, each of them at least
-    half of it.
+    half of it; no samples: the forecast shows it.
     """
 
     code: str
@@ -231,3 +231,11 @@ def _widest_pair(usages: Floats) -> tuple[int, int, float]:
     differences = (usages[:, high][:, :, None] - usages[:, low][:, None, :]).min(axis=0)
     one, other = np.unravel_index(int(differences.argmax()), differences.shape)
     return int(high[one]), int(low[other]), float(differences[one, other])
+
+
+def samples_with(gap: LoadGap, histories: Mapping[str, LoadHistory]) -> tuple[int, int]:
+    """Number of samples that show a gap, and of all that both brokers have."""
+    over, under = (histories[name].samples[::-1] for name in (gap.over, gap.under))
+    pairs = list(zip(over, under, strict=False))
+    shown = sum(100 * (one.usage - other.usage) >= gap.test.limit for one, other in pairs)
+    return shown, len(pairs)

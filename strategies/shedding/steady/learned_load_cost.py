@@ -1,8 +1,8 @@
 """Learns what traffic costs: usage = (base + byte · throughput + message · message rate) / power.
 
 The factors are non-negative least squares over the levels that all brokers have shown, drawn
-weakly to a prior. A broker has a power other than 1 only where it clearly differs. What traffic
-explains corrects the usage that a broker shows.
+weakly to a prior. A broker has a power other than that of its CPU, compared with the median, only
+where it clearly differs. What traffic explains corrects the usage that a broker shows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

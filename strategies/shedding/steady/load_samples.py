@@ -7,7 +7,14 @@ from statistics import median
 
 import numpy as np
 
-from strategies.bundles import Floats
+from strategies.bundles import (
+    RATE_IN,
+    RATE_OUT,
+    THROUGHPUT_IN,
+    THROUGHPUT_OUT,
+    BundleLoads,
+    Floats,
+)
 from strategies.cluster.model import BrokerLoad
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.memory_format import (
@@ -38,6 +45,9 @@ SAME_LEVEL = 0.08
 #: A jump of usage (fraction) that is not believed the first time, while traffic changes by less
 #: than this part.
 JUMP, STANDSTILL = 0.10, 0.10
+#: Relative difference up to which the newest figures and the averages add up to the same load:
+#: their sums then do not show which of them is the present load.
+ALIKE = 0.02
 #: Traffic that changes by more than this factor from one sample to the next is a step.
 STEP = 1.5
 #: A jump is measured from the last sample and from the median of this many; with fewer samples than
@@ -326,3 +336,35 @@ def _levels(levels: bytes, load: _Load) -> bytes:
             )
     kept = levels[-LEVEL_BYTES * (LEVELS - 1) :]
     return kept + packed_level(throughput, rate, usage, 1.0, at_ms)
+
+
+def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, as the mixture of their newest figures,
+    which follow a step, and of their short-term averages, which even out what alternates, that adds
+    up to the broker's load `now`.
+    """
+    newest, average = usable(table.current), usable(table.short)
+    throughput, old_throughput = (
+        # Sorted, because the order of the bundles must not change a sum.
+        float(np.sort(one[:, (THROUGHPUT_IN, THROUGHPUT_OUT)], axis=None).sum())
+        for one in (newest, average)
+    )
+    part = 0.5
+    if abs(throughput - old_throughput) > ALIKE * max(throughput, old_throughput):
+        part = (now.throughput - old_throughput) / (throughput - old_throughput)
+    mixed = average + (newest - average) * min(max(part, 0.0), 1.0)
+    return both_directions(mixed)
+
+
+def usable(figures: Floats) -> Floats:
+    """Traffic of bundles without figures that are nonsense."""
+    return np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
+
+
+def both_directions(figures: Floats) -> tuple[Floats, Floats]:
+    """float64[n] twice: bytes/s and messages/s of bundles, in + out."""
+    throughput, rate = (
+        figures[:, columns].sum(axis=1)
+        for columns in ((THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT))
+    )
+    return throughput, rate

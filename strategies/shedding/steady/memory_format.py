@@ -98,8 +98,8 @@ class Episode(NamedTuple):
     of the idle rounds; `planned`: number of the last moves when they were decided;
     `judged_at_ms`: when moves were last compared with their prediction; `planned_at_ms`: when the
     last plan was made, whose moves limits may spread over many rounds; `planned_points`: the gap
-    that it was for, in points; `rose_until_ms`, `fell_until_ms`: how long it is remembered that
-    brokers carried more than on average, and less.
+    that it was for, in points; `looked_at_ms`: when persistence of load was last looked at, and
+    `packed_looks`: what these looks saw, the newest last.
     """
 
     began_at_ms: int = -1
@@ -117,8 +117,8 @@ class Episode(NamedTuple):
     judged_at_ms: int = -1
     planned_at_ms: int = -1
     planned_points: float = 0.0
-    rose_until_ms: int = -1
-    fell_until_ms: int = -1
+    looked_at_ms: int = -1
+    packed_looks: bytes = b""
 
 
 def histories_of(memory: Memory, brokers: Iterable[str]) -> dict[str, LoadHistory]:
@@ -128,6 +128,14 @@ def histories_of(memory: Memory, brokers: Iterable[str]) -> dict[str, LoadHistor
         for name in brokers
         if (kept := memory.brokers.get(name, NO_MEMORY).history) is not None
     }
+
+
+def episode_of(cluster: ClusterMemory) -> Episode:
+    """The episode in memory; one of an earlier version has no looks."""
+    episode = Episode(*cluster.episode)
+    if isinstance(episode.packed_looks, bytes):
+        return episode
+    return episode._replace(looked_at_ms=-1, packed_looks=b"")
 
 
 def moves_of(cluster: ClusterMemory) -> list[RecentMove]:

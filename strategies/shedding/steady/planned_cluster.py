@@ -8,30 +8,20 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from strategies.bundles import (
-    RATE_IN,
-    RATE_OUT,
-    THROUGHPUT_IN,
-    THROUGHPUT_OUT,
-    Bools,
-    BundleLoads,
-    Floats,
-    Ints,
-    namespace_of,
-)
+from strategies.bundles import Bools, Floats, Ints, namespace_of
 from strategies.cluster.model import BrokerLoad, ClusterView
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import Candidates, candidates
 from strategies.shedding.steady.learned_load_cost import LEAST_TRAFFIC, LoadCost, drawn
-from strategies.shedding.steady.memory_format import LARGEST, LoadSample
+from strategies.shedding.steady.load_samples import both_directions, traffic, usable
+from strategies.shedding.steady.memory_format import LoadSample
 
 #: Only brokers with different traffic show what bytes and what messages cost. Plans are good on
 #: average over costs with these parts of what is unsure.
 UNSURE = (-1.0, 0.0, 1.0)
 TINY = 1e-9
-#: Relative difference up to which the newest figures and the averages add up to the same load:
-#: their sums then do not show which of them is the present load.
-ALIKE = 0.02
+#: Samples of a bundle's average from which on it says what the bundle usually carries.
+YOUNG = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +56,12 @@ class LoadedBrokers:
     apart: float = 0.0
     served: Callable[[str], Ints] | None = None
     shown: Floats | None = None
+
+    def move(self, source: int, at: int, destination: int, exchange: int = 0) -> "PlannedMove":
+        """The move of a bundle of `source`, the one at this place of its pieces."""
+        held = self.pieces(source)
+        size, unsure = float(held.sizes[at]), float(held.unsure[at])
+        return PlannedMove(held.names[at], source, destination, size, unsure, exchange)
 
     def effect(self, move: "PlannedMove") -> tuple[float, float]:
         """The points that a move takes from its source and adds to its destination."""
@@ -126,6 +122,19 @@ class MovePlan:
     @property
     def moved(self) -> float:
         return ordered_sum(one.size for one in self.moves)
+
+    def on(self, brokers: LoadedBrokers) -> "MovePlan":
+        """The same moves with the sizes that other estimates of the same brokers have."""
+        moves = [
+            brokers.move(
+                one.source,
+                brokers.pieces(one.source).names.index(one.bundle),
+                one.destination,
+                one.exchange,
+            )
+            for one in self.moves
+        ]
+        return MovePlan(tuple(moves), *after_moves(brokers, moves), self.refused)
 
     def only(self, bundles: Collection[str], brokers: LoadedBrokers) -> "MovePlan":
         """The plan without the moves of other bundles; the same plan where there are none."""
@@ -193,7 +202,8 @@ def after_moves(brokers: LoadedBrokers, moves: Sequence[PlannedMove]) -> tuple[F
 class PlannedCluster:
     """The brokers that take part in a plan, by name, with their present load. `resting`: bundles
     that the strategy moved lately and that stay; `left`: bundles and the brokers that they left
-    lately.
+    lately; `lasting`: part of a broker's deviation from the averages of its bundles (points) that
+    lasts; with it, sizes and usages are forecasts.
     """
 
     view: ClusterView
@@ -202,6 +212,7 @@ class PlannedCluster:
     resting: frozenset[str]
     left: frozenset[tuple[str, str]] = frozenset()
     apart: float = 0.0
+    lasting: Callable[[float], float] | None = None
 
     @cached_property
     def names(self) -> list[str]:
@@ -213,8 +224,13 @@ class PlannedCluster:
         capacity = [self.cost.capacity(load.broker, now) / 100.0 for load, now in self.known]
         shown = np.array([100.0 * now.usage for _, now in self.known])
         explained = [100.0 * self.cost.expected(load.broker, now) for load, now in self.known]
+        usage = drawn(shown, np.array(explained))
+        if self.lasting is not None:
+            more = shown - [self.usual_points(row) for row in range(len(self.known))]
+            passing = np.array([(1.0 - self.lasting(one)) * one for one in more.tolist()])
+            usage, shown = usage - passing, shown - passing
         return LoadedBrokers(
-            drawn(shown, np.array(explained)),
+            usage,
             np.array(capacity),
             self.pieces,
             self.takers,
@@ -281,13 +297,44 @@ class PlannedCluster:
         load, now = self.known[row]
         return traffic(load.bundles, now)
 
-    def sizes(self, row: int) -> Floats:
-        """float64[n]: load of the bundles of a broker."""
+    def present_sizes(self, row: int) -> Floats:
+        """float64[n]: present load of the bundles of a broker."""
         return self.cost.of_all(*self._traffic(row))
 
+    def sizes(self, row: int) -> Floats:
+        """float64[n]: load of the bundles of a broker, present or forecast."""
+        now = self.present_sizes(row)
+        if self.lasting is None:
+            return now
+        part = self.lasting(100.0 * self.known[row][1].usage - self.usual_points(row))
+        usual = self.usual_sizes(row)
+        return usual + part * (now - usual)
+
+    def usual_points(self, row: int) -> float:
+        """Points that a broker would show if its bundles carried what they usually do."""
+        load, now = self.known[row]
+        listed = _sum(self.present_sizes(row)) if self._lists_some(row) else np.inf
+        present = self.cost.of(now.throughput, now.msg_rate)
+        more = _sum(self.usual_sizes(row)) + max(0.0, present - listed) - present
+        power = self.cost.powers.get(load.broker, 1.0)
+        return 100.0 * (self.cost.expected(load.broker, now) + more / power)
+
+    @cached_property
+    def averaged(self) -> int:
+        """Samples of the averages of most bundles."""
+        return int(
+            np.median(
+                [one for load, _ in self.known for one in load.bundles.long_samples.tolist()] or [0]
+            )
+        )
+
     def usual_sizes(self, row: int) -> Floats:
-        """float64[n]: load of the bundles of a broker by their long-term averages."""
-        return self.cost.of_all(*_both_directions(_usable(self.known[row][0].bundles.long)))
+        """float64[n]: load of the bundles of a broker by their long-term averages; of bundles with
+        few samples, the present one.
+        """
+        table = self.known[row][0].bundles
+        usual = self.cost.of_all(*both_directions(usable(table.long)))
+        return np.where(table.long_samples >= YOUNG, usual, self.present_sizes(row))
 
     def _read(self, row: int) -> Pieces:
         table, found = self.known[row][0].bundles, self.candidates(row)
@@ -333,33 +380,6 @@ class PlannedCluster:
         return np.array([count(namespace, name) for name in self.names], dtype=np.int64)
 
 
-def traffic(table: BundleLoads, now: LoadSample) -> tuple[Floats, Floats]:
-    """float64[n] twice: bytes/s and messages/s of bundles, as the mixture of their newest figures,
-    which follow a step, and of their short-term averages, which even out what alternates, that adds
-    up to the broker's load `now`.
-    """
-    newest, average = _usable(table.current), _usable(table.short)
-    throughput, old_throughput = (
-        # Sorted, because the order of the bundles must not change a sum.
-        float(np.sort(one[:, (THROUGHPUT_IN, THROUGHPUT_OUT)], axis=None).sum())
-        for one in (newest, average)
-    )
-    part = 0.5
-    if abs(throughput - old_throughput) > ALIKE * max(throughput, old_throughput):
-        part = (now.throughput - old_throughput) / (throughput - old_throughput)
-    mixed = average + (newest - average) * min(max(part, 0.0), 1.0)
-    return _both_directions(mixed)
-
-
-def _usable(figures: Floats) -> Floats:
-    """Traffic of bundles without figures that are nonsense."""
-    return np.where(np.isfinite(figures) & (figures > 0), np.minimum(figures, LARGEST), 0.0)
-
-
-def _both_directions(figures: Floats) -> tuple[Floats, Floats]:
-    """float64[n] twice: bytes/s and messages/s of bundles, in + out."""
-    throughput, rate = (
-        figures[:, columns].sum(axis=1)
-        for columns in ((THROUGHPUT_IN, THROUGHPUT_OUT), (RATE_IN, RATE_OUT))
-    )
-    return throughput, rate
+def _sum(sizes: Floats) -> float:
+    """Sorted, because the order of the bundles must not change a sum."""
+    return float(np.sort(sizes).sum())

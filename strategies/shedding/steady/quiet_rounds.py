@@ -8,12 +8,13 @@ from strategies.cluster.model import Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import QuietScreen, RoundColumns
-from strategies.shedding.steady.effect_and_rest_of_last_plan import remembered
+from strategies.shedding.steady.effect_and_rest_of_last_plan import remembered, resting
 from strategies.shedding.steady.learned_load_cost import learned
 from strategies.shedding.steady.load_samples import NO_SAMPLES, continued
-from strategies.shedding.steady.memory_format import Episode, LoadHistory, histories_of, moves_of
+from strategies.shedding.steady.memory_format import LoadHistory, episode_of, histories_of, moves_of
+from strategies.shedding.steady.persistence_of_load import is_due
 from strategies.shedding.steady.settings import SteadySettings
-from strategies.shedding.steady.steady_round import compared_brokers, gap_or_reason, resting
+from strategies.shedding.steady.steady_round import compared_brokers, gap_or_reason
 
 
 def quiet(settings: SteadySettings) -> QuietScreen:
@@ -21,11 +22,13 @@ def quiet(settings: SteadySettings) -> QuietScreen:
 
     def screen(rounds: RoundColumns, memory: Memory) -> tuple[Sequence[tuple[Skip, ...]], Memory]:
         cluster, skips, kept = memory.cluster, list[tuple[Skip, ...]](), None
-        episode, moves = Episode(*cluster.episode), tuple(moves_of(cluster))
+        episode, moves = episode_of(cluster), tuple(moves_of(cluster))
         if not episode.judged or any(not one.shown for one in moves):
             return skips, memory
         every = zip(_advanced(rounds, memory, settings), rounds.cpu_limit.tolist(), strict=True)
         for (now_ms, usage, histories), limits in every:
+            if is_due(episode, now_ms):
+                break
             compared = {name: histories[name] for name in compared_brokers(usage)}
             episode = remembered(episode, now_ms)
             found = gap_or_reason(

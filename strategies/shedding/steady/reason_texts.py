@@ -1,15 +1,14 @@
 """The sentences of decisions and skips."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from strategies.cluster.model import BrokerLoad, Decision, Evidence, Skip
 from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.candidates import bundles_left_alone, must_stay
 from strategies.shedding.reason_texts import setting, settling
-from strategies.shedding.steady.fluctuating_load import ENOUGH
-from strategies.shedding.steady.lasting_gaps import GapTest, LoadGap
-from strategies.shedding.steady.memory_format import Episode
+from strategies.shedding.steady.lasting_gaps import GapTest, LoadGap, samples_with
+from strategies.shedding.steady.memory_format import Episode, LoadHistory
 from strategies.shedding.steady.planned_cluster import (
     MovePlan,
     PlannedCluster,
@@ -52,6 +51,8 @@ def _shown(gap: LoadGap) -> str:
 
 
 def _window(test: GapTest) -> str:
+    if not test.samples:
+        return "the forecast of the next hour"
     if test.averaged:
         return f"the mean of the last {test.samples} samples"
     if test.block == 1:
@@ -252,16 +253,14 @@ def no_plan(cluster: str, gap: LoadGap, live: Sequence[BrokerLoad]) -> list[Skip
     return [skip, *settling(waiting)]
 
 
-def comes_and_goes(cluster: str, gap: LoadGap, part: float) -> Skip:
-    """Skip of a cluster whose bundles do not carry on average what their newest figures say.
-    `part`: of a plan's cut of the spread, which averages must show.
-    """
+def comes_and_goes(cluster: str, gap: LoadGap, histories: Mapping[str, LoadHistory]) -> Skip:
+    """Skip of a cluster in which the gap is not expected to last."""
+    shown, count = samples_with(gap, histories)
     text = (
-        f"{gap_text(gap)}, but load comes and goes: by what bundles carry on average, the plan "
-        f"would bring less than {part:g} of that, or their averages have fewer than {ENOUGH} "
-        "samples"
+        f"{gap_text(gap)}, but load comes and goes: {shown} of the last {count} samples show "
+        "such a gap, and no plan for the forecast of the next hour pays"
     )
-    evidence: Evidence = {"gap_points": gap.points}
+    evidence: Evidence = {"gap_points": gap.points, "shown": shown, "samples": count}
     return Skip("cluster", (cluster,), "load-comes-and-goes", text, None, evidence)
 
 

@@ -52,8 +52,7 @@ class Profile:
     twenty; `follow_up`: gap that counts once after the first moves of an episode; `band`: width of
     the band of usages that a plan aims at; `rest`: part of the rest time for which a moved bundle
     stays where it is (it does not return to a broker that it left before all of it is over);
-    `proven`: where load comes and goes, a plan must bring this part of its cut of the spread
-    by the averages of bundles too; 0: they are not asked.
+    `forecasts`: where load comes and goes, forecasts decide.
     """
 
     plain: float
@@ -62,7 +61,7 @@ class Profile:
     follow_up: float
     band: float
     rest: float = 1.0
-    proven: float = 0.4
+    forecasts: bool = True
 
     def widened(self, points: float) -> "Profile":
         """The profile with limits larger by this many points."""
@@ -98,7 +97,7 @@ PROFILES: Mapping[Steadiness, Profile] = MappingProxyType(
         "background": Profile(plain=25.0, huge=40.0, lasting=18.0, follow_up=12.0, band=6.0),
         "default": Profile(plain=14.5, huge=30.0, lasting=14.0, follow_up=8.0, band=3.0),
         "tight": Profile(
-            2.2, huge=10.0, lasting=1.8, follow_up=1.5, band=1.0, rest=1 / 15, proven=0.0
+            2.2, huge=10.0, lasting=1.8, follow_up=1.5, band=1.0, rest=1 / 15, forecasts=False
         ),
     }
 )

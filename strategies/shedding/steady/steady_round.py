@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from math import isfinite
 from operator import attrgetter
 
+from strategies.bundles import Floats
 from strategies.cluster.model import BrokerLoad, ClusterView, Decision, Skip
 from strategies.cluster.round_figures import Certificate, Forecast
 from strategies.cluster.strategy_memory import Memory
@@ -19,26 +20,45 @@ from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import Shedding
 from strategies.shedding.reason_texts import unusable
 from strategies.shedding.steady import reason_texts
-from strategies.shedding.steady.cheapest_plan import best_plan
+from strategies.shedding.steady.cheapest_plan import best_plan, pays_twice
 from strategies.shedding.steady.effect_and_rest_of_last_plan import (
     ends_of,
+    episode_after,
     goes_on,
     hold,
     judged_moves,
     last_moves,
     remembered,
     rest_of_plan,
+    resting,
+    returns,
     settled,
     without_lost,
     without_swaps,
 )
-from strategies.shedding.steady.fluctuating_load import weighed
 from strategies.shedding.steady.lasting_gaps import LoadGap, followed, widest_gap
 from strategies.shedding.steady.learned_load_cost import LoadCost, learned
 from strategies.shedding.steady.load_samples import load_of, recorded
-from strategies.shedding.steady.memory_format import Episode, LoadHistory, RecentMove, moves_of
+from strategies.shedding.steady.memory_format import (
+    Episode,
+    LoadHistory,
+    RecentMove,
+    episode_of,
+    moves_of,
+)
 from strategies.shedding.steady.obstacles_to_balance import cluster_full, why_not_even
 from strategies.shedding.steady.optimum_certificate import certified
+from strategies.shedding.steady.persistence_of_load import (
+    LEFT,
+    Persistence,
+    follows_a_fall,
+    forecast_gap,
+    is_due,
+    is_near_limit,
+    looked,
+    persistence,
+    uncertainty,
+)
 from strategies.shedding.steady.planned_cluster import (
     MovePlan,
     PlannedCluster,
@@ -46,12 +66,11 @@ from strategies.shedding.steady.planned_cluster import (
     no_moves,
     spread_of,
 )
-from strategies.shedding.steady.settings import MANY, PROFILES, SteadySettings
+from strategies.shedding.steady.settings import MANY, PROFILES, Profile, SteadySettings
 
 #: Of more brokers than the first number, a round compares and plans for this many at each end of
 #: usages.
 _ALL, _ENDS = 1000, 100
-_MINUTE_MS = 60_000
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
 #: hurts more than another pause of their clients.
 URGENT_GAP, URGENT_REST = 20.0, 1 / 15
@@ -59,6 +78,11 @@ URGENT_GAP, URGENT_REST = 20.0, 1 / 15
 #: follow-up's moves must: a small correction is as long a pause for a bundle's clients as a large
 #: one.
 WORTH_OF_LAST = 0.1
+#: Time after moves until the figures of brokers show their effect.
+SHOWN_MS = 420_000
+#: Time between plans on a forecast per move of the last one, and the longest: where load comes and
+#: goes, two moves an hour are enough. Young averages learn fast: half of their age is enough.
+PAUSE_MS, LONGEST_PAUSE_MS = 1_800_000, 7_200_000
 
 
 @dataclass(frozen=True)
@@ -91,7 +115,7 @@ class SteadyShedder:
             for load in loads
         }
         compared = {name: histories[name] for name in compared_brokers(usage)}
-        episode = remembered(Episode(*memory.cluster.episode), view.now_ms)
+        episode = remembered(episode_of(memory.cluster), view.now_ms)
         episode = without_lost(episode, before, made)
         episode = followed(episode, known, histories, view.now_ms, ends_of(before, made, view))
         if not held:
@@ -118,13 +142,6 @@ def compared_brokers(usage: Mapping[str, float]) -> list[str]:
         return sorted(usage)
     ranked = sorted(sorted(usage), key=usage.__getitem__)
     return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
-
-
-def resting(
-    moves: Sequence[RecentMove], now_ms: int, rest_minutes: float
-) -> tuple[RecentMove, ...]:
-    """The moves of the last `rest_minutes`."""
-    return tuple(one for one in moves if now_ms - one.at_ms < rest_minutes * _MINUTE_MS)
 
 
 def gap_or_reason(
@@ -200,35 +217,83 @@ class PlannedRound:
             rest = rest_of_plan(cluster, self.held, self.episode)
             if rest is not None:
                 return self._moved(cluster, rest, self.episode.planned_points, minutes)
-        return self._shedding([found]) if isinstance(found, Skip) else self._planned(found)
+        if not self.profile.forecasts or self.view.now_ms < self.episode.rests_until_ms:
+            return self._shedding([found]) if isinstance(found, Skip) else self._planned(found)
+        if is_due(self.episode, self.view.now_ms):
+            return self._after_look()._foreseen(found, at_look=True)
+        return self._foreseen(found, at_look=False)
+
+    @cached_property
+    def profile(self) -> Profile:
+        return PROFILES[self.settings.steadiness].among(len(self.live))
+
+    def _after_look(self) -> "PlannedRound":
+        """The round after a look at the persistence of load; a look needs all brokers."""
+        cluster = self._cluster(frozenset(), 0.0)
+        return replace(
+            self,
+            episode=looked(
+                self.episode, cluster, {} if self.others else self.histories, self.view.now_ms
+            ),
+        )
+
+    def _foreseen(self, found: LoadGap | Skip, *, at_look: bool) -> Shedding:
+        """The round where forecasts may decide."""
+        lasting = persistence(self.episode)
+        if isinstance(found, LoadGap) and not (
+            lasting.comes_and_goes or follows_a_fall(found, self.histories)
+        ):
+            return self._planned(found)
+        if lasting.usual > 0 and (at_look or isinstance(found, LoadGap)):
+            decided = self._by_forecast(lasting)
+            if decided is not None:
+                return decided
+        if isinstance(found, LoadGap):
+            found = reason_texts.comes_and_goes(self.view.cluster, found, self.histories)
+        return self._shedding([found])
+
+    def _by_forecast(self, lasting: Persistence) -> Shedding | None:
+        """A plan for the forecast, if its gap counts. A broker near its limit does not wait."""
+        urgent = is_near_limit(self.histories)
+        pause_ms = min(
+            max(1, self.episode.planned) * PAUSE_MS, LONGEST_PAUSE_MS, lasting.looked_ms // 2
+        )
+        if urgent:
+            pause_ms = SHOWN_MS
+        if self.view.now_ms - self.episode.last_at_ms < pause_ms:
+            return None
+        rest = self._rest_minutes(0.0)
+        cluster = self._cluster(self._resting(rest), 0.0)
+        later = replace(cluster, lasting=lasting.of)
+        unsure = uncertainty(later, lasting, 1000.0 * self.settings.sample_seconds)
+        gap = forecast_gap(later, self.profile, lasting, unsure, urgent=urgent)
+        if gap is None:
+            return None
+        profile = replace(self.profile, band=max(self.profile.band, LEFT * unsure))
+        plan = best_plan(later.brokers, profile)
+        if not pays_twice(later.brokers, plan):
+            return None
+        usually = replace(cluster, lasting=lambda points: 0.0).brokers
+        if plan.on(usually).spread > max(spread_of(usually.usage), profile.band):
+            return None
+        return self._moved(cluster, plan.on(cluster.brokers), gap, rest)
 
     def _planned(self, gap: LoadGap) -> Shedding:
-        profile = PROFILES[self.settings.steadiness].among(len(self.live))
         rest_minutes = self._rest_minutes(gap.points)
         cluster = self._cluster(self._resting(rest_minutes), gap.test.limit if self.others else 0.0)
         if len(cluster.known) < 2:
             return self._shedding(reason_texts.no_plan(self.view.cluster, gap, self.live))
         follows = gap.test.code == "follow-up"
-        plan = best_plan(
-            cluster.brokers, profile, follows=follows, least=self._least_cut() if follows else 0.0
-        )
-        if not plan.moves or not profile.proven:
-            return self._moved(cluster, plan, gap, rest_minutes)
-        refuted, episode = weighed(
-            cluster, plan, gap, self.episode, part=profile.proven, now_ms=self.view.now_ms
-        )
-        round_ = replace(self, episode=episode)
-        if refuted:
-            skip = reason_texts.comes_and_goes(self.view.cluster, gap, profile.proven)
-            return round_._shedding([skip], certify=self._certify)
-        return round_._moved(cluster, plan, gap, rest_minutes)
+        least = self._least_cut() if follows else 0.0
+        plan = best_plan(cluster.brokers, self.profile, follows=follows, least=least)
+        return self._moved(cluster, plan, gap, rest_minutes)
 
     def _moved(
         self, cluster: PlannedCluster, plan: MovePlan, gap: LoadGap | float, rest_minutes: float
     ) -> Shedding:
         """The moves of a plan. `gap`: what it is for; of the rest of a plan, the points only."""
-        profile = PROFILES[self.settings.steadiness].among(len(self.live))
-        even = profile.band if len(self.live) <= MANY else profile.follow_up
+        few = len(self.live) <= MANY
+        even = self.profile.band if few else self.profile.follow_up
         if self.view.even is None:  # else no half may move alone
             plan = without_swaps(plan, self.held, self.episode, self.moves)
         whole = cache(lambda: self._certified(cluster, plan))
@@ -248,7 +313,7 @@ class PlannedRound:
         after = replace(
             self,
             moves=(*self.moves, *(self._recent(move, cluster) for move in plan.moves)),
-            episode=_after_moves(self.episode, gap, cluster, plan, self.view.now_ms),
+            episode=episode_after(self.episode, gap, cluster, plan, self.view.now_ms),
         )
         skips = [*advice, *reason_texts.left_alone(cluster, plan, self.live, rest, advice)]
         return after._shedding(skips, reason_texts.decisions(cluster, plan, gap), certify)
@@ -282,10 +347,13 @@ class PlannedRound:
         return self._certified(cluster, no_moves(cluster.brokers))
 
     def _certified(self, cluster: PlannedCluster, plan: MovePlan) -> Certificate:
-        if not cluster.lists_all:
-            return certified(cluster.brokers, plan, None)
+        return certified(cluster.brokers, plan, self._unread if cluster.lists_all else None)
+
+    @cached_property
+    def _unread(self) -> tuple[Floats, Floats]:
+        """Usages and capacities of the brokers that are not compared."""
         rest = self._cluster(frozenset(), 0.0, self.others, settling=True).brokers
-        return certified(cluster.brokers, plan, (rest.usage, rest.capacity))
+        return rest.usage, rest.capacity
 
     def _cluster(
         self,
@@ -330,32 +398,3 @@ class PlannedRound:
             gains / 100,
             exchange=move.exchange,
         )
-
-
-def returns(moves: Sequence[RecentMove]) -> int:
-    """Number of moves that took a bundle back to a broker that one before had taken it from."""
-    left, returns = set[tuple[str, str]](), 0
-    for move in moves:
-        returns += (move.bundle, move.destination) in left
-        left.add((move.bundle, move.source))
-    return returns
-
-
-def _after_moves(
-    episode: Episode, gap: LoadGap | float, cluster: PlannedCluster, plan: MovePlan, now_ms: int
-) -> Episode:
-    if not isinstance(gap, LoadGap):  # the follow-up of a plan comes after its last moves
-        began_at_ms = episode.began_at_ms if episode.followed_up else now_ms
-        return episode._replace(began_at_ms=began_at_ms, last_at_ms=now_ms, judged=False)
-    follows = gap.test.code == "follow-up"
-    return episode._replace(
-        began_at_ms=episode.began_at_ms if follows else now_ms,
-        followed_up=follows,
-        last_at_ms=now_ms,
-        spread_before=spread_of(cluster.brokers.usage) / 100,
-        spread_predicted=plan.spread / 100,
-        judged=False,
-        planned=len(plan.moves),
-        planned_at_ms=now_ms,
-        planned_points=gap.points,
-    )
