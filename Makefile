@@ -131,6 +131,10 @@ bench-backtest: $(STAMP) ## a back-test compared with a plain reading pass of th
 bench-targets: $(STAMP) ## SteadyShedder beside Pulsar's shedders in simulated experiments: are its targets met? (ARGS="--sweep" for its constants, "--robust" for disturbed clusters)
 	@$(VENV)/bin/python -m benchmarks.targets $(ARGS)
 
+.PHONY: bench-series
+bench-series: $(STAMP) ## SteadyShedder, ThresholdShedder and AvgShedder on load that comes and goes, beside no moves and hindsight (ARGS="--traces FOLDER" for public series)
+	@$(VENV)/bin/python -m benchmarks.load_series $(ARGS)
+
 .PHONY: bench-kafka
 bench-kafka: $(STAMP) ## the job on a real Kafka broker compared with pass-throughs: reports/s, latency, memory, growth (ARGS="--quick")
 	@$(RUN)/python -m benchmarks.kafka $(ARGS)

@@ -52,6 +52,7 @@ _NAMED = {
     "persistence_of_load": (
         "NOISE",
         "UNUSUAL",
+        "STANDING",
         "FALLEN",
         "EARLY",
         "SURE",

@@ -5,7 +5,7 @@ weakly to a prior. A broker has a power other than that of its CPU, compared wit
 where it clearly differs. What traffic explains corrects the usage that a broker shows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf, sqrt
@@ -91,7 +91,7 @@ def learned(histories: Mapping[str, LoadHistory], limits: Mapping[str, float]) -
     """The cost of load that all brokers have shown so far. `limits`: broker → CPU of its machine,
     the first guess of its power; 0 where it is not known.
     """
-    guessed = _guessed(histories, limits)
+    guessed = _guessed(limits)
     names = sorted(name for name, one in histories.items() if one.packed_levels)
     rows = _Rows([histories[name].packed_levels for name in names])
     if not rows.count:
@@ -115,9 +115,9 @@ def learned(histories: Mapping[str, LoadHistory], limits: Mapping[str, float]) -
     )
 
 
-def _guessed(brokers: Iterable[str], limits: Mapping[str, float]) -> dict[str, float]:
+def _guessed(limits: Mapping[str, float]) -> dict[str, float]:
     """Broker → its power by the CPU of its machine, relative to the median."""
-    known = {name: one for name in brokers if 0.0 < (one := limits.get(name, 0.0)) < inf}
+    known = {name: one for name, one in limits.items() if 0.0 < one < inf}
     middle = median(known.values()) if known else 1.0
     return {name: min(max(one / middle, POWERS[0]), POWERS[1]) for name, one in known.items()}
 

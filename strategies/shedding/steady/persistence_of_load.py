@@ -1,9 +1,9 @@
 """Learns how long load lasts, and forecasts which part of it will still be there in an hour.
 
-Every 20 minutes, a look compares what each broker carries beyond the averages of its bundles, now
-and at its oldest sample. What was still there on average is the persistence of load: 1 on a cluster
-whose load lasts, about 0 on one whose load has no memory. Of what a broker carries beyond the
-averages, a forecast takes this part.
+Every 20 minutes, a look compares what each broker carries beyond the averages of its bundles with
+what it carried beyond them at its oldest sample. The part that is still there is the persistence of
+load: 1 on a cluster whose load lasts, about 0 on one whose load has no memory. A forecast takes
+this part of what brokers carry beyond the averages.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _LOOK = Struct("<2f")
 @dataclass(frozen=True, slots=True)
 class Persistence:
     """The part of the brokers' deviations from the averages of their bundles that is still there
-    after 20 minutes, and their usual size in points; `looked_ms`: over which time it was learned.
+    in the next hour, and their usual size in points; `looked_ms`: over which time it was learned.
     """
 
     part: float = 1.0
@@ -91,9 +91,8 @@ def follows_a_fall(gap: LoadGap, histories: Mapping[str, LoadHistory]) -> bool:
 
 
 def _comparable(history: LoadHistory) -> list[LoadSample]:
-    """The samples since other moves than the strategy's own, which are counted in: what costs and
-    prediction differ in is no load that comes and goes, so those since its own ones if there are
-    enough.
+    """The samples of the broker's present bundles. Those before the strategy's own last move show
+    it as predicted, and are left out where enough newer ones remain.
     """
     since = [one for one in history.samples if one.at_ms > history.recounted_at_ms]
     later = [one for one in since if one.at_ms > history.changed_at_ms]
@@ -114,6 +113,7 @@ def persistence(episode: Episode) -> Persistence:
     weights = looks[:, 1] / (looks[:, 1] + NOISE * NOISE)
     part = (1.0 + float((weights * looks[:, 0]).sum())) / (1.0 + float(weights.sum()))
     part = min(max(part, 0.0), 1.0)
+    # Of 20 minutes; the mean over the next 20, 40 and 60.
     return Persistence(
         (part + part * part + part * part * part) / 3,
         sqrt(float(looks[:, 1].mean())),
@@ -176,9 +176,12 @@ def forecast_gap(
         return None
     usage = cluster.brokers.usage
     over, under = int(usage.argmax()), int(usage.argmin())
-    code = "near-limit" if urgent else "forecast-gap"
     hidden = min(HIDDEN * lasting.coming, profile.lasting)
-    test = GapTest(code, max(EARLY * profile.follow_up, hidden, SURE * unsure), 0)
+    test = GapTest(
+        "near-limit" if urgent else "forecast-gap",
+        max(EARLY * profile.follow_up, hidden, SURE * unsure),
+        0,
+    )
     points = float(usage[over] - usage[under])
     if points < test.limit:
         return None

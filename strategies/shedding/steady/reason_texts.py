@@ -73,7 +73,8 @@ def decisions(
     moves = "this brings" if count == 1 else f"the {count} moves of the plan bring"
     code, evidence = _evidence(gap)
     before = spread_of(cluster.brokers.usage)
-    whole = f"{moves} the estimated spread from {before:.1f} to {plan.spread:.1f}"
+    passes = ", which comes and goes" if code in ("forecast-gap", "near-limit") else ""
+    whole = f"{moves} the estimated spread from {before:.1f} to {plan.spread:.1f}{passes}"
     texts = {
         (source, destination): f"{_cause(gap, cluster.names[source], cluster.names[destination])}: "
         f"{_effect(cluster, together, pairs.get((destination, source), []))}; {whole}"
@@ -258,7 +259,7 @@ def comes_and_goes(cluster: str, gap: LoadGap, histories: Mapping[str, LoadHisto
     shown, count = samples_with(gap, histories)
     text = (
         f"{gap_text(gap)}, but load comes and goes: {shown} of the last {count} samples show "
-        "such a gap, and no plan for the forecast of the next hour pays"
+        "such a gap, and no plan pays by the forecast of the next hour, or the last is too young"
     )
     evidence: Evidence = {"gap_points": gap.points, "shown": shown, "samples": count}
     return Skip("cluster", (cluster,), "load-comes-and-goes", text, None, evidence)

@@ -190,7 +190,7 @@ class PlannedRound:
 
     @cached_property
     def cost(self) -> LoadCost:
-        limits = {one.broker: one.figures.cpu.limit for one in self.loads}
+        limits = {one.broker: one.figures.cpu.limit for one in self.live}
         return learned(self.histories, limits)
 
     @cached_property
