@@ -4,7 +4,12 @@ import msgspec
 
 from strategies.cluster.cluster_state import ClusterState
 from strategies.cluster.strategy_memory import NO_EPISODE, BrokerMemory, ClusterMemory, Memory
-from strategies.shedding.steady.effect_and_rest_of_last_plan import hold, judged_moves, remembered
+from strategies.shedding.steady.effect_and_rest_of_last_plan import (
+    hold,
+    judged_moves,
+    remembered,
+    returns,
+)
 from strategies.shedding.steady.memory_format import (
     Episode,
     LoadHistory,
@@ -13,7 +18,6 @@ from strategies.shedding.steady.memory_format import (
     histories_of,
     moves_of,
 )
-from strategies.shedding.steady.steady_round import returns
 from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.world.steady import history_of
 
@@ -27,9 +31,7 @@ def stored(memory: BrokerMemory) -> BrokerMemory:
 
 
 def test_a_cluster_without_an_episode_has_the_bytes_of_one_that_has_not_begun() -> None:
-    encode = msgspec.msgpack.encode
-
-    assert encode(NO_EPISODE) == encode(Episode())
+    assert msgspec.msgpack.encode(NO_EPISODE) == msgspec.msgpack.encode(Episode())
     assert "memory" not in to_bytes(ClusterState(memory=ClusterMemory(episode=Episode())))
 
 
