@@ -16,13 +16,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from benchmarks.figures import table
-from benchmarks.options import number, options
+from benchmarks.options import number, options, seeds
 from benchmarks.simulated_runs import counted_runs
 from benchmarks.uncertified import UNCERTIFIED
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
@@ -47,6 +48,9 @@ _NAMES = [bundle(at) for at in range(BUNDLES)]
 _BROKERS = [f"b{at}:8080" for at in range(BROKERS)]
 _MIB = 2.0**20
 
+Chance = np.random.Generator
+Card = Callable[[Chance], Floats]
+
 
 @dataclass(frozen=True, slots=True)
 class Played:
@@ -65,13 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the medians of each card and strategy over the seeds."""
     parser = options("benchmarks.load_series", __doc__ or "")
     parser.add_argument("--traces", type=Path, help="folder of .npz files")
-    parser.add_argument("--seeds", default="1-10", help="first and last seed (default: 1-10)")
+    seeds(parser, "1-10")
     strategies = ("steady", "threshold", "avg")
     parser.add_argument("--strategies", nargs="+", default=strategies)
     number(parser, "--jobs", os.cpu_count() or 1, "processes")
     chosen = parser.parse_args(arguments)
-    first, last = (int(part) for part in chosen.seeds.split("-"))
-    seeds, cards = range(first, last + 1), dict(CARDS)
+    cards = dict(CARDS)
     for file in sorted(chosen.traces.glob("*.npz")) if chosen.traces else ():
         cards[file.stem] = partial(_traced, file)
     cases = [
@@ -80,11 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for strategy in ("hindsight", "no moves", *chosen.strategies)
     ]
     tasks = [
-        partial(played, cards[card], strategy, seed) for card, strategy in cases for seed in seeds
+        partial(played, cards[card], strategy, seed)
+        for card, strategy in cases
+        for seed in chosen.seeds
     ]
     runs = iter(counted_runs(tasks, chosen.jobs))
-    rows = [_row(*case, [next(runs) for _ in seeds]) for case in cases]
-    print(json.dumps(rows, indent=2) if chosen.json else table(f"Medians of {len(seeds)}", rows))
+    rows = [_row(*case, [next(runs) for _ in chosen.seeds]) for case in cases]
+    title = f"Medians of {len(chosen.seeds)}"
+    print(json.dumps(rows, indent=2) if chosen.json else table(title, rows))
 
 
 def _row(card: str, strategy: str, runs: Sequence[Played]) -> Mapping[str, object]:
@@ -99,10 +105,6 @@ def _row(card: str, strategy: str, runs: Sequence[Played]) -> Mapping[str, objec
     return {"card": card, "strategy": strategy, **medians}
 
 
-Chance = np.random.Generator
-Card = Callable[[Chance], Floats]
-
-
 def played(card: Card, strategy: str, seed: int) -> Played:
     """A run of one strategy, or of a reference."""
     chance = np.random.default_rng(seed)
@@ -114,11 +116,11 @@ def played(card: Card, strategy: str, seed: int) -> Played:
     cluster = _Cluster(loads, owners)
     decides = strategy not in ("hindsight", "no moves")
     engine = load(flags=[f"shedding.strategy={strategy}"] if decides else []).engine
-    loop = PlainLoop(replace(engine, shedders=UNCERTIFIED))
+    loop, offsets = PlainLoop(replace(engine, shedders=UNCERTIFIED)), count(1)
     for minute in range(MINUTES):
         cluster.record(minute)
         for line in cluster.lines(minute) if decides else ():
-            for row in loop.feed(Position("series", 0, cluster.next_record()), line):
+            for row in loop.feed(Position("series", 0, next(offsets)), line):
                 if row.kind == "commands":
                     command = decode_command(row.value)
                     cluster.move(command.bundle, command.destination, minute)
@@ -140,11 +142,7 @@ class _Cluster:
         self._loads, self._owners = loads, owners
         self._left: set[tuple[str, int]] = set()
         self._spreads: list[float] = []
-        self._moved, self._moves, self._back, self._full, self._records = 0.0, 0, 0, 0, 0
-
-    def next_record(self) -> int:
-        self._records += 1
-        return self._records
+        self._moved, self._moves, self._back, self._full = 0.0, 0, 0, 0
 
     def _usage(self, minute: int) -> Floats:
         loads = np.bincount(self._owners, self._loads[:, minute], minlength=BROKERS)
@@ -208,11 +206,11 @@ def _traced(file: Path, chance: Chance) -> Floats:
 
 def _by_minute(values: Floats) -> Floats:
     """Series of five minutes, or of minutes, by minute."""
-    count = values.shape[1]
-    if count >= _DAY_MINUTES:
+    columns = values.shape[1]
+    if columns >= _DAY_MINUTES:
         return values
-    at = np.arange(0, count, 0.2)
-    return np.array([np.interp(at, np.arange(count), row) for row in values])
+    at = np.arange(0, columns, 0.2)
+    return np.array([np.interp(at, np.arange(columns), row) for row in values])
 
 
 CARDS: Mapping[str, Card] = {

@@ -12,6 +12,22 @@ def options(module: str, text: str) -> argparse.ArgumentParser:
     return parser
 
 
+def seeds(parser: argparse.ArgumentParser, default: str) -> None:
+    """The option `--seeds FIRST-LAST`; its value is a range."""
+    parser.add_argument(
+        "--seeds",
+        type=_range,
+        default=default,
+        metavar="FIRST-LAST",
+        help=f"first and last seed (default: {default})",
+    )
+
+
+def _range(text: str) -> range:
+    first, last = (int(part) for part in text.split("-"))
+    return range(first, last + 1)
+
+
 def number(parser: argparse.ArgumentParser, name: str, default: int, help: str) -> None:
     """An option that takes a whole number; its help ends with the default."""
     parser.add_argument(

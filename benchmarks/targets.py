@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.disturbed_runs import ROBUST, disturbed, robust_rows
 from benchmarks.figures import table
-from benchmarks.options import number, options
+from benchmarks.options import number, options, seeds
 from benchmarks.random_generations import LENGTH
 from benchmarks.simulated_runs import counted_runs, uncertified_run
 from benchmarks.steady_constants import CONSTANTS, Change, changed
@@ -79,23 +79,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the figures of all cards and the verdicts; returns the exit code."""
     parser = options("benchmarks.targets", __doc__ or "")
     parser.add_argument("--cards", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
-    parser.add_argument("--seeds", default="21-40", help="first and last seed (default: 21-40)")
+    seeds(parser, "21-40")
     parser.add_argument("--bundles", nargs="+", type=int, default=[16, 64], metavar="N")
     parser.add_argument("--alone", action="store_true", help="without Pulsar's shedders")
     parser.add_argument("--sweep", action="store_true", help="change each constant by ±30 %%")
     parser.add_argument("--robust", action="store_true", help="disturb the clusters")
     number(parser, "--jobs", os.cpu_count() or 1, "processes")
     chosen = parser.parse_args(arguments)
-    first, last = (int(part) for part in chosen.seeds.split("-"))
-    seeds = range(first, last + 1)
     if chosen.sweep:
         cards = [card for card in chosen.cards if card in SWEPT]
-        rows = swept(cards, chosen.bundles, seeds, chosen.jobs)
+        rows = swept(cards, chosen.bundles, chosen.seeds, chosen.jobs)
     elif chosen.robust:
         cards = [card for card in chosen.cards if card in ROBUST]
-        rows = robust_rows(disturbed(cards, chosen.bundles, seeds, chosen.jobs))
+        rows = robust_rows(disturbed(cards, chosen.bundles, chosen.seeds, chosen.jobs))
     else:
-        found = measured(chosen.cards, chosen.bundles, seeds, chosen.jobs, alone=chosen.alone)
+        found = measured(
+            chosen.cards, chosen.bundles, chosen.seeds, chosen.jobs, alone=chosen.alone
+        )
         rows = [*verdicts(found), *dominated(found)]
         if not chosen.json:
             print(table("Median / 90th percentile over the seeds", list(shown(found))), end="\n\n")

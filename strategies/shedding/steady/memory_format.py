@@ -133,9 +133,8 @@ def histories_of(memory: Memory, brokers: Iterable[str]) -> dict[str, LoadHistor
 def episode_of(cluster: ClusterMemory) -> Episode:
     """The episode in memory; one of an earlier version has no looks."""
     episode = Episode(*cluster.episode)
-    if isinstance(episode.packed_looks, bytes):
-        return episode
-    return episode._replace(looked_at_ms=-1, packed_looks=b"")
+    known = isinstance(episode.packed_looks, bytes)
+    return episode if known else episode._replace(looked_at_ms=-1, packed_looks=b"")
 
 
 def moves_of(cluster: ClusterMemory) -> list[RecentMove]:

@@ -15,12 +15,12 @@ import numpy as np
 
 from strategies.shedding.steady.lasting_gaps import HUGE, PLAIN, GapTest, LoadGap, samples_with
 from strategies.shedding.steady.load_samples import SAMPLES
-from strategies.shedding.steady.memory_format import Episode, LoadHistory, LoadSample
+from strategies.shedding.steady.memory_format import Episode, LoadHistory, LoadSample, columns
 from strategies.shedding.steady.planned_cluster import PlannedCluster
 from strategies.shedding.steady.settings import Profile
 
-#: Looks are this long apart, at whole multiples in UTC, so that a warm start has the same ones;
-#: this number is remembered. A look needs this number of samples of each broker.
+#: Looks are this long apart, at whole multiples in UTC, so that a warm start has them at the same
+#: times; this number is remembered. A look needs this number of samples of each broker.
 LOOK_MS, LOOKS, LEAST_SAMPLES = 1_200_000, 24, 10
 #: Points: brokers that are nearer to their averages than this say little about persistence, and
 #: load that comes and goes by less is even enough.
@@ -82,8 +82,7 @@ def follows_a_fall(gap: LoadGap, histories: Mapping[str, LoadHistory]) -> bool:
     count = min(map(len, samples), default=0)
     if count <= HUGE:
         return False
-    traffic = [[now.throughput for now in one[-count:]] for one in samples]
-    total = np.array(traffic).sum(axis=0)
+    total = np.array([[now.throughput for now in one[-count:]] for one in samples]).sum(axis=0)
     # All samples of a window were above a later one: load that alternates has not fallen.
     lows = np.lib.stride_tricks.sliding_window_view(total, HUGE).min(axis=1)
     fall = float((np.maximum.accumulate(lows)[:-1] - total[HUGE:]).max())
@@ -99,9 +98,22 @@ def _comparable(history: LoadHistory) -> list[LoadSample]:
     return later if len(later) >= LEAST_SAMPLES else since
 
 
-def is_due(episode: Episode, now_ms: int) -> bool:
+def is_due(episode: Episode, profile: Profile, now_ms: int) -> bool:
     """Whether the next look is due."""
-    return now_ms // LOOK_MS > episode.looked_at_ms // LOOK_MS
+    return (
+        now_ms // LOOK_MS > episode.looked_at_ms // LOOK_MS
+        and profile.forecasts
+        and now_ms >= episode.rests_until_ms
+    )
+
+
+def is_calm(histories: Mapping[str, LoadHistory], profile: Profile) -> bool:
+    """Whether usages are so close together, in the newest samples and 20 minutes ago, that a look
+    at bundles, which costs as much as a plan, would lead to nothing.
+    """
+    usages = [columns(one.packed_samples)[:, 1] for one in histories.values() if one[0]]
+    ends = [(one[:PLAIN].mean(), one[-PLAIN:].mean()) for one in usages]
+    return not ends or bool((100 * np.ptp(ends, axis=0) < EARLY * profile.follow_up).all())
 
 
 def persistence(episode: Episode) -> Persistence:
@@ -121,19 +133,18 @@ def persistence(episode: Episode) -> Persistence:
     )
 
 
-def looked(
-    episode: Episode, cluster: PlannedCluster, histories: Mapping[str, LoadHistory], now_ms: int
-) -> Episode:
-    """The episode after a look at the brokers that have samples enough. A look that sees too few
-    is empty, so that looks are forgotten after eight hours, and a warm start has the same ones.
+def looked(episode: Episode, now_ms: int, seen: tuple[float, float] | None) -> Episode:
+    """The episode after a look. One that saw nothing counts as well, so that looks are forgotten
+    after eight hours.
     """
-    look = _LOOK.pack(*_seen(cluster, histories))
-    looks = (episode.packed_looks + look)[-LOOKS * _LOOK.size :]
+    looks = (episode.packed_looks + _LOOK.pack(*(seen or (1.0, 0.0))))[-LOOKS * _LOOK.size :]
     return episode._replace(looked_at_ms=now_ms, packed_looks=looks)
 
 
-def _seen(cluster: PlannedCluster, histories: Mapping[str, LoadHistory]) -> tuple[float, float]:
-    """The part of deviations that is still there, and their mean square."""
+def look(cluster: PlannedCluster, histories: Mapping[str, LoadHistory]) -> tuple[float, float]:
+    """The part of deviations that is still there, and their mean square; of the brokers that have
+    samples enough.
+    """
     seen = [
         (row, samples)
         for row, name in enumerate(cluster.names)
@@ -142,8 +153,9 @@ def _seen(cluster: PlannedCluster, histories: Mapping[str, LoadHistory]) -> tupl
     if len(seen) < 2:
         return 1.0, 0.0
     count = min(len(samples) for _, samples in seen)
-    shown = np.array([[100.0 * one.usage for one in samples[-count:]] for _, samples in seen])
-    points = shown - np.array([[cluster.usual_points(row)] for row, _ in seen])
+    points = np.array(
+        [[100.0 * one.usage for one in samples[-count:]] for _, samples in seen]
+    ) - np.array([[cluster.usual_points(row)] for row, _ in seen])
     points -= points.mean(axis=0)
     old, new, change = points[:, 0], points[:, 1:].mean(axis=1), points[:, -1] - points[:, 0]
     square = float((old * old).mean())
@@ -176,10 +188,13 @@ def forecast_gap(
         return None
     usage = cluster.brokers.usage
     over, under = int(usage.argmax()), int(usage.argmin())
-    hidden = min(HIDDEN * lasting.coming, profile.lasting)
     test = GapTest(
         "near-limit" if urgent else "forecast-gap",
-        max(EARLY * profile.follow_up, hidden, SURE * unsure),
+        max(
+            EARLY * profile.follow_up,
+            min(HIDDEN * lasting.coming, profile.lasting),
+            SURE * unsure,
+        ),
         0,
     )
     points = float(usage[over] - usage[under])

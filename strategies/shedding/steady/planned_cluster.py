@@ -306,9 +306,8 @@ class PlannedCluster:
         now = self.present_sizes(row)
         if self.lasting is None:
             return now
-        part = self.lasting(100.0 * self.known[row][1].usage - self.usual_points(row))
-        usual = self.usual_sizes(row)
-        return usual + part * (now - usual)
+        usual, shown = self.usual_sizes(row), 100.0 * self.known[row][1].usage
+        return usual + self.lasting(shown - self.usual_points(row)) * (now - usual)
 
     def usual_points(self, row: int) -> float:
         """Points that a broker would show if its bundles carried what they usually do."""
@@ -316,8 +315,9 @@ class PlannedCluster:
         listed = _sum(self.present_sizes(row)) if self._lists_some(row) else np.inf
         present = self.cost.of(now.throughput, now.msg_rate)
         more = _sum(self.usual_sizes(row)) + max(0.0, present - listed) - present
-        power = self.cost.powers.get(load.broker, 1.0)
-        return 100.0 * (self.cost.expected(load.broker, now) + more / power)
+        return 100.0 * (
+            self.cost.expected(load.broker, now) + more / self.cost.powers.get(load.broker, 1.0)
+        )
 
     @cached_property
     def averaged(self) -> int:

@@ -12,8 +12,8 @@ from strategies.shedding.steady.effect_and_rest_of_last_plan import remembered, 
 from strategies.shedding.steady.learned_load_cost import learned
 from strategies.shedding.steady.load_samples import NO_SAMPLES, continued
 from strategies.shedding.steady.memory_format import LoadHistory, episode_of, histories_of, moves_of
-from strategies.shedding.steady.persistence_of_load import is_due
-from strategies.shedding.steady.settings import SteadySettings
+from strategies.shedding.steady.persistence_of_load import is_calm, is_due, looked
+from strategies.shedding.steady.settings import PROFILES, SteadySettings
 from strategies.shedding.steady.steady_round import compared_brokers, gap_or_reason
 
 
@@ -27,10 +27,13 @@ def quiet(settings: SteadySettings) -> QuietScreen:
             return skips, memory
         every = zip(_advanced(rounds, memory, settings), rounds.cpu_limit.tolist(), strict=True)
         for (now_ms, usage, histories), limits in every:
-            if is_due(episode, now_ms):
-                break
             compared = {name: histories[name] for name in compared_brokers(usage)}
             episode = remembered(episode, now_ms)
+            profile = PROFILES[settings.steadiness].among(len(usage))
+            if is_due(episode, profile, now_ms):
+                if len(compared) == len(usage) and not is_calm(compared, profile):
+                    break
+                episode = looked(episode, now_ms, None)
             found = gap_or_reason(
                 rounds.cluster,
                 compared,

@@ -53,8 +53,10 @@ from strategies.shedding.steady.persistence_of_load import (
     Persistence,
     follows_a_fall,
     forecast_gap,
+    is_calm,
     is_due,
     is_near_limit,
+    look,
     looked,
     persistence,
     uncertainty,
@@ -219,23 +221,16 @@ class PlannedRound:
                 return self._moved(cluster, rest, self.episode.planned_points, minutes)
         if not self.profile.forecasts or self.view.now_ms < self.episode.rests_until_ms:
             return self._shedding([found]) if isinstance(found, Skip) else self._planned(found)
-        if is_due(self.episode, self.view.now_ms):
-            return self._after_look()._foreseen(found, at_look=True)
-        return self._foreseen(found, at_look=False)
+        if not is_due(self.episode, self.profile, self.view.now_ms):
+            return self._foreseen(found, at_look=False)
+        calm = bool(self.others) or is_calm(self.histories, self.profile)
+        seen = None if calm else look(self._cluster(frozenset(), 0.0), self.histories)
+        after = replace(self, episode=looked(self.episode, self.view.now_ms, seen))
+        return after._foreseen(found, at_look=not calm)
 
     @cached_property
     def profile(self) -> Profile:
         return PROFILES[self.settings.steadiness].among(len(self.live))
-
-    def _after_look(self) -> "PlannedRound":
-        """The round after a look at the persistence of load; a look needs all brokers."""
-        cluster = self._cluster(frozenset(), 0.0)
-        return replace(
-            self,
-            episode=looked(
-                self.episode, cluster, {} if self.others else self.histories, self.view.now_ms
-            ),
-        )
 
     def _foreseen(self, found: LoadGap | Skip, *, at_look: bool) -> Shedding:
         """The round where forecasts may decide."""
