@@ -78,24 +78,20 @@ CHANGED_TO = {
     "transfer": EngineSettings("transfer", shedding=TransferSettings(target_std=0.08)),
     "steady": EngineSettings("steady"),
 }
-#: Forecasts of SteadyShedder compare load with the same averages; where it forecasts, a warmed job
-#: is not identical, but no worse.
-NO_FORECASTS = replace(CHANGED_TO["steady"], shedding=SteadySettings(steadiness="tight"))
+#: Forecasts of SteadyShedder read these averages too: there, a warmed job is only no worse.
+FADING = {**CHANGED_TO, "steady": EngineSettings("steady", shedding=SteadySettings("tight"))}
 #: A strategy that takes over, and the one that moved bundles all day.
 _TAKEN_OVER = [
     *((new, "avg") for new in SHEDDERS if new != "steady"),
     *((name, name) for name in SHEDDERS if name not in ("avg", "steady")),
 ]
-#: Random clusters, one of each strategy for `make test`. A round of SteadyShedder takes longest,
-#: and its window is the longest one: a minute and a half of CPU.
+#: Random clusters, one of each strategy for `make test`; SteadyShedder takes a minute and a half.
 _RANDOM = [
     pytest.param(
         name,
         seed,
-        marks=[
-            *[pytest.mark.lab] * (name == "steady" or seed != 2),
-            *[pytest.mark.slow] * (name == "steady" and seed != 2),
-        ],
+        marks=[pytest.mark.slow if name == "steady" and seed != 2 else pytest.mark.lab]
+        * (name == "steady" or seed != 2),
     )
     for name in SHEDDERS
     for seed in (2, 1, 3, 4)
@@ -196,8 +192,7 @@ def test_what_a_random_cluster_shows_is_remembered_as_by_a_job_that_ran_all_alon
     """Outside maintenance windows: averages, evidence and hits alone. Where moves are decided that
     nobody carries out for hours, the rhythm in which they are decided again never fades (0255).
     """
-    settings = NO_FORECASTS if strategy == "steady" else CHANGED_TO[strategy]
-    settings = replace(settings, limits=LimitSettings(windows=_ANOTHER_DAY))
+    settings = replace(FADING[strategy], limits=LimitSettings(windows=_ANOTHER_DAY))
     all_along, warmed = random_halves(settings, seed)
     assert not any(isinstance(event, Command) and event.is_move for event in all_along)
     assert len(all_along) > 100
@@ -220,9 +215,8 @@ def test_a_cold_start_decides_otherwise() -> None:
 def test_after_settings_change_or_a_folder_is_lost_in_a_simulated_day(
     strategy: str, moving: str
 ) -> None:
-    """At a random round, late enough that the window does not hold the whole day. Where the same
-    settings go on, the telemetry shows the moves that they decide. Figures to nine digits: an
-    average of the placement fades and never vanishes.
+    """At a random round, late enough that the window does not hold the whole day. Figures to nine
+    digits: an average of the placement fades and never vanishes.
     """
     settings, day = EngineSettings(strategy, placement=PLACED), a_day(moving)
     window = warm_window_ms(settings) // MINUTE_MS

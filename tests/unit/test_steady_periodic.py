@@ -91,6 +91,13 @@ def test_a_look_learns_whether_load_lasts(
     assert persistence(episode_of(shed.memory.cluster)).comes_and_goes == goes
 
 
+@pytest.mark.parametrize(("looks", "moves"), [(LOOKS, True), (4, False)])
+def test_a_small_gap_waits_until_looks_have_learned(looks: int, moves: bool) -> None:
+    known = Episode(looked_at_ms=_NOW_MS - LOOK_MS, packed_looks=pack("<2f", 0.9, 4.0) * looks)
+
+    assert bool(_shed(known, now=(31, 19), usual=(31, 19)).decisions) == moves
+
+
 def _shed(
     episode: Episode,
     *,

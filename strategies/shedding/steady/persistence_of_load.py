@@ -34,8 +34,8 @@ STANDING = 0.05
 FALLEN = 0.1
 #: A gap of forecasts counts from this part of the limit of follow-ups on, from this many times
 #: its uncertainty, and where what comes and goes does not hide it: from this many times that, but
-#: at most the limit of lasting gaps.
-EARLY, SURE, HIDDEN = 0.75, 3.0, 7.0
+#: at most the limit of lasting gaps, which is its limit until looks saw load move for this time.
+EARLY, SURE, HIDDEN, YOUNG_MS = 0.75, 3.0, 7.0, 6 * LOOK_MS
 #: A plan for a forecast leaves this many times its uncertainty.
 LEFT = 2.0
 #: Usage (fraction) from which on a broker is near its limit.
@@ -192,7 +192,9 @@ def forecast_gap(
         "near-limit" if urgent else "forecast-gap",
         max(
             EARLY * profile.follow_up,
-            min(HIDDEN * lasting.coming, profile.lasting),
+            profile.lasting
+            if lasting.looked_ms < YOUNG_MS
+            else min(HIDDEN * lasting.coming, profile.lasting),
             SURE * unsure,
         ),
         0,
