@@ -57,6 +57,7 @@ _NAMED = {
         "EARLY",
         "SURE",
         "HIDDEN",
+        "YOUNG_MS",
         "LEFT",
         "NEAR_LIMIT",
     ),

@@ -111,7 +111,7 @@ def is_calm(histories: Mapping[str, LoadHistory], profile: Profile) -> bool:
     """Whether usages are so close together, in the newest samples and 20 minutes ago, that a look
     at bundles, which costs as much as a plan, would lead to nothing.
     """
-    usages = [columns(one.packed_samples)[:, 1] for one in histories.values() if one[0]]
+    usages = [columns(one.packed_samples)[:, 1] for one in histories.values() if one.packed_samples]
     ends = [(one[:PLAIN].mean(), one[-PLAIN:].mean()) for one in usages]
     return not ends or bool((100 * np.ptp(ends, axis=0) < EARLY * profile.follow_up).all())
 
@@ -141,9 +141,11 @@ def looked(episode: Episode, now_ms: int, seen: tuple[float, float] | None) -> E
     return episode._replace(looked_at_ms=now_ms, packed_looks=looks)
 
 
-def look(cluster: PlannedCluster, histories: Mapping[str, LoadHistory]) -> tuple[float, float]:
+def look(
+    cluster: PlannedCluster, histories: Mapping[str, LoadHistory]
+) -> tuple[float, float] | None:
     """The part of deviations that is still there, and their mean square; of the brokers that have
-    samples enough.
+    samples enough. None if fewer than two have.
     """
     seen = [
         (row, samples)
@@ -151,7 +153,7 @@ def look(cluster: PlannedCluster, histories: Mapping[str, LoadHistory]) -> tuple
         if name in histories and len(samples := _comparable(histories[name])) >= LEAST_SAMPLES
     ]
     if len(seen) < 2:
-        return 1.0, 0.0
+        return None
     count = min(len(samples) for _, samples in seen)
     points = np.array(
         [[100.0 * one.usage for one in samples[-count:]] for _, samples in seen]

@@ -25,11 +25,11 @@ def quiet(settings: SteadySettings) -> QuietScreen:
         episode, moves = episode_of(cluster), tuple(moves_of(cluster))
         if not episode.judged or any(not one.shown for one in moves):
             return skips, memory
+        profile = PROFILES[settings.steadiness].among(len(rounds.brokers))
         every = zip(_advanced(rounds, memory, settings), rounds.cpu_limit.tolist(), strict=True)
         for (now_ms, usage, histories), limits in every:
             compared = {name: histories[name] for name in compared_brokers(usage)}
             episode = remembered(episode, now_ms)
-            profile = PROFILES[settings.steadiness].among(len(usage))
             if is_due(episode, profile, now_ms):
                 if len(compared) == len(usage) and not is_calm(compared, profile):
                     break
