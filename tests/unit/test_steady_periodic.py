@@ -91,11 +91,15 @@ def test_a_look_learns_whether_load_lasts(
     assert persistence(episode_of(shed.memory.cluster)).comes_and_goes == goes
 
 
-@pytest.mark.parametrize(("looks", "moves"), [(LOOKS, True), (4, False)])
-def test_a_small_gap_waits_until_looks_have_learned(looks: int, moves: bool) -> None:
-    known = Episode(looked_at_ms=_NOW_MS - LOOK_MS, packed_looks=pack("<2f", 0.9, 4.0) * looks)
+@pytest.mark.parametrize(("now", "moves"), [((36, 14), True), ((27, 23), False)])
+def test_a_gap_of_averages_waits_until_present_load_shows_it(
+    now: tuple[float, float], moves: bool
+) -> None:
+    at_look = _RESTLESS._replace(looked_at_ms=_NOW_MS - LOOK_MS)
 
-    assert bool(_shed(known, now=(31, 19), usual=(31, 19)).decisions) == moves
+    shed = _shed(at_look, now=now, usual=(37, 12), earlier=(40, 10))
+
+    assert bool(shed.decisions) == moves
 
 
 def _shed(

@@ -32,10 +32,9 @@ UNUSUAL = 3.0
 STANDING = 0.05
 #: Part of all traffic by which it falls where load comes and goes.
 FALLEN = 0.1
-#: A gap of forecasts counts from this part of the limit of follow-ups on, from this many times
-#: its uncertainty, and where what comes and goes does not hide it: from this many times that, but
-#: at most the limit of lasting gaps, which is its limit until looks saw load move for this time.
-EARLY, SURE, HIDDEN, YOUNG_MS = 0.75, 3.0, 7.0, 6 * LOOK_MS
+#: A gap of forecasts counts from the limit of lasting gaps on, and from this many times its
+#: uncertainty.
+SURE = 3.0
 #: A plan for a forecast leaves this many times its uncertainty.
 LEFT = 2.0
 #: Usage (fraction) from which on a broker is near its limit.
@@ -108,12 +107,12 @@ def is_due(episode: Episode, profile: Profile, now_ms: int) -> bool:
 
 
 def is_calm(histories: Mapping[str, LoadHistory], profile: Profile) -> bool:
-    """Whether usages are so close together, in the newest samples and 20 minutes ago, that a look
-    at bundles, which costs as much as a plan, would lead to nothing.
+    """Whether usages are closer together, in the newest samples and 20 minutes ago, than a forecast
+    moves for, so that a look at bundles, which costs as much as a plan, would lead to nothing.
     """
     usages = [columns(one.packed_samples)[:, 1] for one in histories.values() if one.packed_samples]
     ends = [(one[:PLAIN].mean(), one[-PLAIN:].mean()) for one in usages]
-    return not ends or bool((100 * np.ptp(ends, axis=0) < EARLY * profile.follow_up).all())
+    return not ends or bool((100 * np.ptp(ends, axis=0) < profile.lasting).all())
 
 
 def persistence(episode: Episode) -> Persistence:
@@ -181,27 +180,19 @@ def is_near_limit(histories: Mapping[str, LoadHistory]) -> bool:
 
 
 def forecast_gap(
-    cluster: PlannedCluster, profile: Profile, lasting: Persistence, unsure: float, *, urgent: bool
+    now: PlannedCluster, later: PlannedCluster, profile: Profile, unsure: float, *, urgent: bool
 ) -> LoadGap | None:
-    """The gap between the fullest and the emptiest broker of a forecast, if it counts. `urgent`:
-    a broker is near its limit.
+    """The gap between the fullest and the emptiest broker of the forecast `later`, if it counts:
+    present load must show it too, since averages know only what traffic explains. `urgent`: a
+    broker is near its limit.
     """
-    if len(cluster.known) < 2:
+    if len(later.known) < 2:
         return None
-    usage = cluster.brokers.usage
+    usage = later.brokers.usage
     over, under = int(usage.argmax()), int(usage.argmin())
-    test = GapTest(
-        "near-limit" if urgent else "forecast-gap",
-        max(
-            EARLY * profile.follow_up,
-            profile.lasting
-            if lasting.looked_ms < YOUNG_MS
-            else min(HIDDEN * lasting.coming, profile.lasting),
-            SURE * unsure,
-        ),
-        0,
-    )
-    points = float(usage[over] - usage[under])
-    if points < test.limit:
+    limit = max(profile.lasting, SURE * unsure)
+    test = GapTest("near-limit" if urgent else "forecast-gap", limit, 0)
+    points = min(float(one.brokers.usage[over] - one.brokers.usage[under]) for one in (now, later))
+    if points < limit:
         return None
-    return LoadGap(test, cluster.names[over], cluster.names[under], points, False)
+    return LoadGap(test, later.names[over], later.names[under], points, False)

@@ -261,7 +261,7 @@ class PlannedRound:
         cluster = self._cluster(self._resting(rest), 0.0)
         later = replace(cluster, lasting=lasting.of)
         unsure = uncertainty(later, lasting, 1000.0 * self.settings.sample_seconds)
-        gap = forecast_gap(later, self.profile, lasting, unsure, urgent=urgent)
+        gap = forecast_gap(cluster, later, self.profile, unsure, urgent=urgent)
         if gap is None:
             return None
         profile = replace(self.profile, band=max(self.profile.band, LEFT * unsure))
