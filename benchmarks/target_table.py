@@ -71,6 +71,7 @@ SCENARIOS: Mapping[str, Card] = {
     "e9": Card("e9-avg-scale-up"),
     "e10": Card("e10-avg-month", bundles=128, seeds=4),
     "step": Card("real-step"),
+    "messages": Card(str(Path(__file__).with_name("two-message-sizes.toml")), bundles=64),
     "hundred": Card("hundred-new-brokers", bundles=1600, seeds=4),
     "random": Card(
         str(Path(__file__).with_name("random-generations.toml")),
@@ -119,6 +120,10 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     "step": (
         Target("first command in at most 4 rounds", "rounds_to_first_command", 4),
         Target("balanced in at most 4 rounds", "rounds_to_balance", 4),
+    ),
+    "messages": (
+        Target("peak never a point higher, in 95 % of seeds", "peak_rise", 1, share=0.95),
+        Target("peak within 3 points of the least, 4 rounds later", "peak_above", 3),
     ),
     "hundred": (
         Target("at most 5 rounds with moves", "operations", 5),

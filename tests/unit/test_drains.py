@@ -259,7 +259,7 @@ def test_balancing_of_the_others_goes_on() -> None:
     brokers["b:1"] = dict.fromkeys(brokers["b:1"], 12.0)
     made = cluster(replace(PACE, drains=DrainSettings(bundles_at_a_time=1)), brokers=brokers)
     draining(made).passes(12)
-    assert {one.source for one in made.commands if one.code != "drain"} == {"b:1"}
+    assert "b:1" in {one.source for one in made.commands if one.code != "drain"}
     assert "a:1" not in {one.destination for one in made.commands}
 
 

@@ -100,7 +100,7 @@ def test_a_follow_up_leaves_what_small_moves_would_bring() -> None:
 
     first, follow_up = (best_plan(brokers, PROFILE, follows=follows) for follows in (False, True))
 
-    assert [one.size for one in first.moves] == [6.3, 0.7]
+    assert [one.size for one in first.moves] == [6.3, 0.7, 0.7]
     assert [one.size for one in follow_up.moves] == [6.3]
     assert follow_up.spread < PROFILE.follow_up
 

@@ -200,8 +200,7 @@ def busy_in_turns(_: Path) -> Scrapes:
 
 def greedy_process(_: Path) -> Scrapes:
     """A process on the busiest broker uses the CPU that moved bundles leave."""
-    usage = (0.9, *[0.72] * 19)
-    there = Installation(cluster(usage, bundles=800))
+    there = Installation(cluster((0.88, *[0.72] * 9), bundles=200))
     world = there.cluster.world
     first = _busy(there.cluster)
 
@@ -350,7 +349,7 @@ INCIDENTS = (
     Incident("job-overtaken", job_overtaken, OVERTAKEN, 5, 10),
     Incident("cannot-help", cannot_help, CANNOT_HELP, 25, 35),
     Incident("busy-in-turns", busy_in_turns, WAITS, 40, 60),
-    Incident("greedy-process", greedy_process, USELESS, 12, 25),
+    Incident("greedy-process", greedy_process, USELESS, 26, 39),
     Incident("a-script-unloads", a_script_unloads, YIELDS, HEALTHY_MIN, 30),
     Incident("another-shedder", another_shedder, YIELDS, 10, 30),
     Incident("reports-rejected", reports_rejected, REJECTED, HEALTHY_MIN, 32),

@@ -38,7 +38,7 @@ _FAIR_SHARE = 0.4
 #: Moves are not dropped for that reason if a spread above this part of the limit of follow-ups
 #: would remain: the next gap would call for them. A follow-up may leave all of the limit: no other
 #: one comes after it.
-_THIN_UP_TO = 0.75
+_THIN_UP_TO = 0.5
 #: Of plans of up to this number of moves, each two are tried to be replaced by one: of the bundles
 #: nearest in size to both, this number is tried.
 _FEW, _NEAREST = 16, 3
