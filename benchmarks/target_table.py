@@ -123,7 +123,7 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     ),
     "messages": (
         Target("peak never a point higher, in 95 % of seeds", "peak_rise", 1, share=0.95),
-        Target("peak within 3 points of the least, 4 rounds later", "peak_above", 3),
+        Target("peak at most 3 points above the mean, 4 rounds later", "peak_above", 3),
     ),
     "hundred": (
         Target("at most 5 rounds with moves", "operations", 5),

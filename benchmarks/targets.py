@@ -270,17 +270,15 @@ def _more(done: SimulatedRun) -> dict[str, float]:
     lasting, spread = line.lasting, 100 * line.spread("lasting")
     moves = [move for move in line.moved() if move.round >= onset]
     moved = [move.bundle for move in moves]
-    peaks, truth = 100 * np.nanmax(lasting, axis=1), done.truth
+    peaks = 100 * np.nanmax(lasting, axis=1)
     later = min(moves[0].round + 4, len(peaks) - 1) if moves else -1
-    largest = truth.idle + truth.sizes.max() / truth.capacity
-    least = 100 * max(float(np.nanmean(lasting[later])), float(largest.min()))
     ends = lasting[LENGTH - 1 :: LENGTH]
     mean = np.nanmean(ends, axis=1)
     uneven = (np.nanmax(ends, axis=1) / mean - 1)[mean < _FEASIBLE]
     return {
         "peak_change": 100 * float(peaks[-1] / peaks[onset] - 1),
         "peak_rise": float(peaks[onset:].max() - peaks[onset]),
-        "peak_above": float(peaks[later]) - least,
+        "peak_above": float(peaks[later] - 100 * np.nanmean(lasting[later])),
         "p95_spread": float(np.percentile(spread[onset:], 95)),
         "moved_once": 100 * len(set(moved)) / len(moved) if moved else 100.0,
         **{

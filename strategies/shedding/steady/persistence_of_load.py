@@ -190,9 +190,10 @@ def forecast_gap(
         return None
     usage = later.brokers.usage
     over, under = int(usage.argmax()), int(usage.argmin())
-    limit = max(profile.lasting, SURE * unsure)
-    test = GapTest("near-limit" if urgent else "forecast-gap", limit, 0)
+    test = GapTest(
+        "near-limit" if urgent else "forecast-gap", max(profile.lasting, SURE * unsure), 0
+    )
     points = min(float(one.brokers.usage[over] - one.brokers.usage[under]) for one in (now, later))
-    if points < limit:
+    if points < test.limit:
         return None
     return LoadGap(test, later.names[over], later.names[under], points, False)
