@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "state": "Show the state of each broker in a checkpoint, or repartition it.",
     "status": "Show the state of each cluster, and what to do.",
     "plans": "Show, approve and deny plans; pause and resume an executor.",
+    "move": "Move a bundle by hand.",
     "drain": "Move all bundles off a broker, and keep it empty.",
     "undrain": "End a drain: the broker may take bundles again.",
     "roll": "Restart brokers one after another: drain, restart, wait; the leader last.",

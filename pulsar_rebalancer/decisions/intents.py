@@ -96,7 +96,9 @@ def judge(done: Round, intent: Intent) -> IntentRefusal | None:
 
 
 def what_of(status: IntentStatus) -> str:
-    """`drain b1:8080`, `roll of 4 brokers`."""
+    """`drain b1:8080`, `roll of 4 brokers`, `move t/ns/0x00000000_0x40000000 to b1:8080`."""
+    if status.bundle is not None:
+        return f"move {status.bundle}" + (f" to {status.broker}" if status.broker else "")
     if status.broker is not None:
         return f"{status.action} {status.broker}"
     brokers = counted(len(status.phases), "broker")

@@ -17,7 +17,7 @@ from sinks.wire.contracts.execution import (
     or_unset,
 )
 from sinks.wire.contracts.telemetry import IntentRecord
-from sinks.wire.names_and_times import check_broker, check_cluster, quoted
+from sinks.wire.names_and_times import check_broker, check_bundles, check_cluster, quoted
 from strategies.cluster.intent_records_and_states import Intent
 from strategies.errors import WireError
 from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome, ApprovedCommand
@@ -147,7 +147,11 @@ def command_digest(record: bytes) -> str:
 
 #: Field → the actions that need it, and those that may have it too.
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "broker": (frozenset({"drain", "undrain", "restarting", "restarted"}), frozenset()),
+    "broker": (
+        frozenset({"drain", "undrain", "restarting", "restarted"}),
+        frozenset({"move"}),
+    ),
+    "bundle": (frozenset({"move"}), frozenset()),
     "brokers": (frozenset({"roll"}), frozenset()),
     "roll": (
         frozenset({"restarting", "restarted", "halt", "resume", "end"}),
@@ -177,6 +181,7 @@ def encode_intent(intent: Intent) -> bytes:
             until_ms=or_unset(intent.until_ms),
             together=True if intent.together else UNSET,
             max_unavailable=intent.max_unavailable if rolls else UNSET,
+            bundle=or_unset(intent.bundle),
         )
     )
 
@@ -195,6 +200,7 @@ def to_intent(record: IntentRecord, origin: bytes) -> Intent:
             )
     brokers = tuple(record.brokers or ())
     _check_brokers(record.broker, brokers)
+    check_bundles([] if record.bundle is UNSET else [record.bundle], "$.bundle ({})")
     return Intent(
         record.cluster,
         record.ts,
@@ -208,6 +214,7 @@ def to_intent(record: IntentRecord, origin: bytes) -> Intent:
         or_none(record.until_ms),
         record.together is True,
         record.max_unavailable or 1,
+        or_none(record.bundle),
         origin,
     )
 

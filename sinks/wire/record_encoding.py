@@ -106,7 +106,13 @@ def encode_round(done: Round) -> bytes:
         forecast=UNSET if done.forecast is None else ForecastRecord(**asdict(done.forecast)),
         state=UNSET if done.state is None else StateRecord(**asdict(done.state)),
         intents=[
-            IntentStatusRecord(**{**asdict(status), "phases": dict(status.phases)})
+            IntentStatusRecord(
+                **{
+                    **asdict(status),
+                    "phases": dict(status.phases),
+                    "bundle": or_unset(status.bundle),
+                }
+            )
             for status in done.intents
         ]
         or UNSET,
@@ -188,7 +194,10 @@ def to_round(record: RoundRecord) -> Round:
         else Certificate(bounds.spread, bounds.best_spread, bounds.moved, bounds.least_to_move),
         forecast=None if record.forecast is UNSET else Forecast(*astuple(record.forecast)),
         state=None if record.state is UNSET else RoundState(*astuple(record.state)),
-        intents=tuple(IntentStatus(**msgspec.structs.asdict(one)) for one in record.intents or ()),
+        intents=tuple(
+            IntentStatus(**{**msgspec.structs.asdict(one), "bundle": or_none(one.bundle)})
+            for one in record.intents or ()
+        ),
         counted=record.counted or 0,
         measured=record.measured or {},
     )

@@ -13,16 +13,19 @@ from typing import Literal, get_args
 #: `restarting`: the roll's process is about to restart `broker`. `restarted`: it has seen the
 #: broker go and come back.
 #: `halt`, `resume`, `end`: halt the roll, go on with it, end it.
+#: `move`: moves `bundle`, to `broker` if it names one.
 IntentAction = Literal[
-    "drain", "undrain", "roll", "restarting", "restarted", "halt", "resume", "end"
+    "drain", "undrain", "roll", "restarting", "restarted", "halt", "resume", "end", "move"
 ]
 
 #: State of a drain: asked, draining, drained, blocked, done or cancelled. State of a roll: rolling,
-#: halted, done or cancelled. State of any record that is not accepted: refused.
+#: halted, done or cancelled. State of a move: asked, moving, blocked, done or cancelled. State of
+#: any record that is not accepted: refused.
 IntentStateCode = Literal[
     "asked",
     "draining",
     "drained",
+    "moving",
     "blocked",
     "rolling",
     "halted",
@@ -50,6 +53,7 @@ _IN_WORDS: Mapping[IntentAction, str] = {
     "halt": "halt the roll",
     "resume": "go on with the roll",
     "end": "end the roll",
+    "move": "move {bundle}",
 }
 
 
@@ -66,7 +70,8 @@ class Intent:
     #: The person.
     by: str
     reason: str
-    #: The broker that the action concerns; None for actions of the whole roll.
+    #: The broker that the action concerns, of a move the destination; None for actions of the whole
+    #: roll, and for a move to any broker.
     broker: str | None = None
     #: Of the action `roll`: the brokers to restart, in no order.
     brokers: tuple[str, ...] = ()
@@ -78,13 +83,17 @@ class Intent:
     together: bool = False
     #: Of the action `roll`: number of brokers that may be drained or restarted at a time.
     max_unavailable: int = 1
+    #: The bundle that moves.
+    bundle: str | None = None
     #: Position and original bytes, opaque here.
     origin: bytes = b""
 
     @property
     def in_words(self) -> str:
         """The request as it follows `to` in a sentence: `end the drain of n1:8080`."""
-        return _IN_WORDS[self.action].format(broker=self.broker, count=len(self.brokers))
+        return _IN_WORDS[self.action].format(
+            broker=self.broker, count=len(self.brokers), bundle=self.bundle
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +130,5 @@ class IntentStatus:
     phases: Mapping[str, RollPhase] = field(default_factory=dict)
     #: Of a roll: id of the last accepted record about it.
     record: str | None = None
+    #: Of a move: the bundle.
+    bundle: str | None = None

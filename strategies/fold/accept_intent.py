@@ -14,7 +14,14 @@ from strategies.cluster.intent_records_and_states import (
     IntentStatus,
     RollPhase,
 )
-from strategies.cluster.remembered_intents import Drain, Intents, Roll, finish_drain, status_of_roll
+from strategies.cluster.remembered_intents import (
+    AskedMove,
+    Drain,
+    Intents,
+    Roll,
+    finish_drain,
+    status_of_roll,
+)
 from strategies.figures.texts_of_counts_names_and_ages import age
 
 #: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons
@@ -93,6 +100,7 @@ def add_refusal(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: in
         intent.broker,
         intent.roll,
         intent.until_ms,
+        bundle=intent.bundle,
     )
     return replace(intents, ended=(*intents.ended, status))
 
@@ -286,6 +294,28 @@ def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: i
     return replace(intents, roll=began)
 
 
+def _accept_move(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
+    bundle, to = intent.bundle or "", intent.broker
+    other = intents.moves.get(bundle)
+    if other is not None:
+        return IntentRefusal(
+            "already-asked",
+            f"{other.by} asked to move {bundle} {age(now_ms - other.asked_ms)} ago "
+            f"({other.reason})",
+            "Wait until that has ended: `rebalancer intents` shows its progress.",
+        )
+    if to is not None and (why := _refuse_unfit(to, fleet)) is not None:
+        return why
+    if to in intents.drains:
+        return IntentRefusal(
+            "being-drained",
+            f"{to} is being drained: {intents.drains[to].by} asked for it",
+            f"Name another broker, or end the drain with `rebalancer undrain {to}`.",
+        )
+    asked = AskedMove(intent.id, bundle, to, intent.by, intent.reason, intent.ts, now_ms)
+    return replace(intents, moves={**intents.moves, bundle: asked})
+
+
 def _accept_restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     why = _refuse_if_halted(roll) or _refuse_wrong_phase(roll, broker, "drained", "restarting")
@@ -385,6 +415,7 @@ _RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Answ
     "drain": _accept_drain,
     "undrain": _accept_undrain,
     "roll": _accept_roll,
+    "move": _accept_move,
 }
 #: Rules of records about the active roll.
 _OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Answer]] = {

@@ -24,9 +24,11 @@ from strategies.cluster.cluster_state import (
 )
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
-from strategies.cluster.remembered_intents import Answers, Intents
+from strategies.cluster.remembered_intents import Answers, Intents, end_move
 from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
+from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.round.round_input_and_digest import RoundResult
+from strategies.states_and_advice_of_codes import NOTHING
 
 _T = TypeVar("_T")
 #: Number of the newest moves whose pauses a state keeps.
@@ -35,6 +37,7 @@ _REMEMBERED = 64
 _SHOWN_MS = 2 * AGE_MS
 #: Number of commands for one bundle that a state keeps.
 _PER_BUNDLE = 4
+_EXPLAIN = "Do what the reason says, and ask again."
 
 
 def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore) -> ClusterState:
@@ -43,6 +46,8 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     frees its bundle.
     """
     outcome = record.outcome
+    if state.intents.moves:
+        state = replace(state, intents=_end_asked_move(state.intents, outcome, state.now_ms))
     if state.intents.drains:
         move = state.in_flight.get(outcome.bundle)
         state = replace(state, intents=_note_answer(state.intents, outcome, move))
@@ -72,6 +77,22 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     others = _without_keys({outcome.bundle}, state.in_flight)
     arrived = replace(move, destination=destination, arrived=True)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
+
+
+def _end_asked_move(intents: Intents, outcome: Outcome, now_ms: int) -> Intents:
+    """Ends the move that a person asked for, if the outcome is that of its command."""
+    move = intents.moves.get(outcome.bundle)
+    if move is None or move.command_id != outcome.command_id:
+        return intents
+    took = age(now_ms - move.asked_ms)
+    if outcome.status in ("applied", "already-done"):
+        text = f"{outcome.owner_after or 'another broker'} serves it after {took}"
+        return end_move(intents, outcome.bundle, now_ms, "done", text=text, advice=NOTHING)
+    text, advice = f"the executor has not moved it: {outcome.reason or outcome.status}", _EXPLAIN
+    if outcome.status == "dry-run":
+        text = "the executor only says what it would do [dry-runs-only]"
+        advice = "Start an executor with `--apply`, and ask again."
+    return end_move(intents, outcome.bundle, now_ms, "cancelled", text=text[:300], advice=advice)
 
 
 def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:

@@ -131,11 +131,17 @@ class Destinations:
         is; or the skip of one that stays. Never raises on a valid view.
 
         The filters judge the bundle as one without an owner, as after the broker's shutdown. Only
-        brokers that it would not overload take it. In every mode the move counts for the next ones.
+        brokers that it would not overload take it, only the destination where the decision has
+        one. In every mode the move counts for the next ones.
         """
         averages = self._ledger.averages(decision.bundle, decision.source)
         subject = self._subject(decision.bundle, decision.source)
         allowed = self._allowed(replace(subject, source=None))
+        if decision.destination is not None:
+            kept = as_decided(decision, allowed)
+            if isinstance(kept, Skip):
+                return kept
+            allowed = replace(allowed, brokers=(decision.destination,), refused={})
         if not allowed.brokers:
             return skip(decision, nowhere_at_all(allowed))
         named: Decision | Skip = decision

@@ -1,5 +1,6 @@
-"""Drains brokers in a round: selects the bundles that leave them, and their destinations, before
-the strategy runs. For the strategy these moves count as done.
+"""Moves bundles for operators in a round, before the strategy runs: those of drained brokers, and
+those that a person asked to move. Selects the bundles and their destinations. For the strategy
+these moves count as done.
 
 The bundles whose move disturbs the fewest clients go first: by sessions plus topics, then by
 throughput, then by name. All limits of moves apply except the cool-down and
@@ -16,7 +17,7 @@ from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import InFlight, Order
 from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import expected_pause_ms
-from strategies.cluster.remembered_intents import DRAIN, Intents
+from strategies.cluster.remembered_intents import BY_HAND, DRAIN, Intents
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage_after_moves import share_of_traffic
 from strategies.java.pulsar_versions_and_defaults import MODE_RULES
@@ -30,9 +31,12 @@ from strategies.states_and_advice_of_codes import Meaning, Refusal
 
 #: Code of bundles that wait until others have arrived, or for a later round.
 WAITS = "waits-for-drain"
+#: Code of an asked move whose destination serves the bundle already.
+ALREADY_THERE = "already-there"
 #: The reason codes of this module.
 MEANINGS = (
     Meaning(WAITS),
+    Meaning(ALREADY_THERE),
     Meaning(
         "roll-halted",
         advice="Go on with `rebalancer roll --resume`, or give up with `rebalancer roll --cancel`.",
@@ -56,6 +60,8 @@ class Evacuation:
     stays: Mapping[str, Mapping[str, Refusal]] = field(default_factory=dict)
     #: Broker → a namespace that no other broker may serve, and the reason.
     forbidden: Mapping[str, tuple[str, Refusal]] = field(default_factory=dict)
+    #: Bundle that a person asked to move and that stays → the reason.
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,8 @@ def drain_step(
     """
     refusals = _drain_refusals(round_input.state.intents)
     draining = tuple(broker.broker for broker in screening.live if broker.broker in refusals)
-    if not draining:
+    asked = round_input.state.intents.moves
+    if not draining and not any(move.state != "moving" for move in asked.values()):
         return DrainStep()
     # Moves under way count in every mode, so that a drain commands no bundle twice and overloads no
     # broker.
@@ -115,12 +122,13 @@ def drain_step(
         on_the_way=moves_on_the_way(round_input, view, rules),
         closed=refusals,
     )
-    brokers = {broker.broker: broker for broker in view.brokers if broker.broker in refusals}
+    everywhere = {broker.broker: broker for broker in view.brokers}
+    brokers = {name: load for name, load in everywhere.items() if name in refusals}
     stays: dict[str, dict[str, Refusal]] = {name: {} for name in brokers}
-    evacuation = _evacuate(
-        brokers, _DrainGate(round_input, rules.drains, budget, closed, destinations, stays)
-    )
-    moves = _flights_of(round_input, brokers, evacuation, rules.round.command_ttl_ms)
+    gate = _DrainGate(round_input, rules.drains, budget, closed, destinations, stays)
+    refused = _move_asked(everywhere, gate)
+    evacuation = replace(_evacuate(brokers, gate), refused=refused)
+    moves = _flights_of(round_input, everywhere, evacuation, rules.round.command_ttl_ms)
     return DrainStep(draining, evacuation, moves, destinations.memory)
 
 
@@ -187,6 +195,31 @@ def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuati
     ):
         gate.decide(candidate)
     return Evacuation(gate.leaving, gate.throughputs, remaining, under_way, gate.stays, forbidden)
+
+
+def _move_asked(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> dict[str, Refusal]:
+    """Moves the bundles that persons asked for, in the order of asking. Returns those that stay,
+    with the reasons.
+    """
+    refused = dict[str, Refusal]()
+    moves = gate.round_input.state.intents.moves.values()
+    for move in sorted(moves, key=lambda one: (one.asked_ms, one.id)):
+        if move.state == "moving":
+            continue
+        source = next((name for name in brokers if move.bundle in brokers[name].bundles.names), "")
+        why: Refusal | None = Refusal(
+            "unknown-bundle", "is in the report of no broker with fresh figures"
+        )
+        if source and source == move.to:
+            why = Refusal(ALREADY_THERE, f"is on {source} already")
+        elif source:
+            text = f"{move.by} asked for it ({move.reason})"
+            decision = Decision(move.bundle, source, move.to, BY_HAND, text, {"intent": move.id})
+            (candidate,) = _weigh(source, [move.bundle], brokers[source])
+            why = gate.refusal_of(candidate) or gate.send(candidate, decision)
+        if why is not None:
+            refused[move.bundle] = why
+    return refused
 
 
 def _bundles_left(load: BrokerLoad, round_input: RoundInput) -> tuple[str, ...]:
@@ -276,13 +309,17 @@ class _DrainGate:
 
     def decide(self, candidate: _Candidate) -> None:
         """Sends a bundle away, or notes why it stays."""
-        why = self._refusal_of(candidate)
-        if why is None:
-            why = self._send(candidate)
+        drain = self.round_input.state.intents.drains[candidate.source]
+        text = f"{drain.by} drains {candidate.source} ({drain.reason})"
+        decision = Decision(
+            candidate.bundle, candidate.source, None, DRAIN, text, {"drain": drain.id}
+        )
+        why = self.refusal_of(candidate) or self.send(candidate, decision)
         if why is not None:
             self.stays[candidate.source][candidate.bundle] = why
 
-    def _refusal_of(self, candidate: _Candidate) -> Refusal | None:
+    def refusal_of(self, candidate: _Candidate) -> Refusal | None:
+        """Returns why the bundle may not leave now; None if it may."""
         if candidate.source in self.round_input.state.intents.moves_nothing:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
         return (
@@ -328,13 +365,8 @@ class _DrainGate:
     def _pause_ms(self, candidate: _Candidate) -> float:
         return expected_pause_ms(self.round_input.state.pauses, candidate.topics)
 
-    def _send(self, candidate: _Candidate) -> Refusal | None:
+    def send(self, candidate: _Candidate, decision: Decision) -> Refusal | None:
         """Names the destination and counts the move. Returns the refusal if there is none."""
-        drain = self.round_input.state.intents.drains[candidate.source]
-        text = f"{drain.by} drains {candidate.source} ({drain.reason})"
-        decision = Decision(
-            candidate.bundle, candidate.source, None, DRAIN, text, {"drain": drain.id}
-        )
         answer = self.destinations.evacuate(decision)
         if isinstance(answer, Skip):
             return Refusal(answer.code, answer.text.removeprefix("it "))

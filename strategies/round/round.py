@@ -24,6 +24,7 @@ from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.usage_after_moves import Estimate, spread
 from strategies.patterns_and_windows import is_open
 from strategies.placement.destinations import Destinations
+from strategies.round.asked_moves import update_asked_moves
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.round.commands_and_record import (
     DecidedAction,
@@ -96,7 +97,7 @@ def assess_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> A
     drained = drain_step(round_input, screening, rules, budget, closed)
     moves, draining = drained.moves, drained.draining
     whole = view = view_of(round_input, screening.live, rules)
-    if draining:
+    if moves or draining:
         view = view_of(round_input, screening.live, rules, moves, draining)
     destinations = Destinations(
         view,
@@ -147,7 +148,12 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
     if rules.throttling.advise and rules.by_mode.advises and not yields:
         orders += _advice(assessment, round_input, orders, bundles_in, rules, usage=usage)
     commands = tuple(number_command(order, estimate, round_input, rules) for order in orders)
-    intents = update_intents(round_input, assessment.screening, assessment.drains, rules)
+    intents = update_asked_moves(
+        update_intents(round_input, assessment.screening, assessment.drains, rules),
+        round_input,
+        assessment.drains.evacuation,
+        rules,
+    )
     record = replace(
         empty_record(round_input, rules),
         brokers=tuple(usage),

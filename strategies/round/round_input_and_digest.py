@@ -266,7 +266,11 @@ def digest_of(round_input: RoundInput, cool_down_ms: int) -> str:
     intents = replace(round_input.state.intents, early=())
     if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
         inputs.append(
-            [asdict(intents), {name: note.bundles for name, note in round_input.owned.items()}]
+            [
+                # As of earlier versions, where no person asked for a move.
+                {name: one for name, one in asdict(intents).items() if one or name != "moves"},
+                {name: note.bundles for name, note in round_input.owned.items()},
+            ]
         )
     if round_input.state.rivals.moves:
         inputs.append(values_for_digest(round_input.state.rivals))

@@ -252,7 +252,8 @@ class IntentRecord(ClusterRecord, frozen=True, tag_field="kind", tag="intent"):
             extra_json_schema={"minLength": 1, "maxLength": LONGEST_REASON},
         ),
     ]
-    broker: Broker | UnsetType = UNSET
+    broker: Annotated[Broker, Meta(description="of a move: its destination")] | UnsetType = UNSET
+    bundle: Annotated[Bundle, Meta(description="the bundle that moves")] | UnsetType = UNSET
     brokers: Annotated[list[Broker], Meta(description="of a roll; at least one")] | UnsetType = (
         UNSET
     )
