@@ -131,12 +131,15 @@ class Destinations:
         is; or the skip of one that stays. Never raises on a valid view.
 
         The filters judge the bundle as one without an owner, as after the broker's shutdown. Only
-        brokers that it would not overload take it, only the destination where the decision has
-        one. In every mode the move counts for the next ones.
+        other brokers that it would not overload take it, only the destination where the decision
+        has one. In every mode the move counts for the next ones.
         """
         averages = self._ledger.averages(decision.bundle, decision.source)
         subject = self._subject(decision.bundle, decision.source)
         allowed = self._allowed(replace(subject, source=None))
+        others = {name: why for name, why in allowed.refused.items() if name != decision.source}
+        left = tuple(broker for broker in allowed.brokers if broker != decision.source)
+        allowed = replace(allowed, brokers=left, refused=others)
         if decision.destination is not None:
             kept = as_decided(decision, allowed)
             if isinstance(kept, Skip):
