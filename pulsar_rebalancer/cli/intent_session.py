@@ -5,7 +5,7 @@ and answered by rounds; and how long a drain is waited for.
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -24,11 +24,11 @@ from pulsar_rebalancer.decisions.intents import (
     judge,
     newest_rounds,
     round_of_cluster,
+    write_intents,
 )
 from pulsar_rebalancer.decisions.read_status import late_after_ms
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping, wall_clock_ms
-from sinks.topics.open_topics import open_publisher
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing_keys import SigningKey, intents_key
 from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentAction, IntentStatus
@@ -86,14 +86,11 @@ class IntentSession:
             raise IntentError(f"{why.line} Nothing has changed.")
         return intent
 
-    def write(self, intent: Intent) -> None:
-        """Signs a record, if there is a key, and returns when it is on the telemetry topic. The
+    def write(self, *intents: Intent) -> None:
+        """Signs records, if there is a key, and returns when they are on the telemetry topic. The
         same record may be published again: it counts once. Raises SettingsError, SinkError.
         """
-        connections, record = self.settings.connections, encode_intent(intent)
-        with closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher:
-            publisher.publish(intent.cluster, record if self.key is None else self.key.sign(record))
-            publisher.flush()
+        write_intents(self.settings.connections, self.key, intents)
 
     def note(self, text: str, event: str = "note", **fields: Any) -> None:
         """One line of progress to standard error."""
@@ -187,7 +184,8 @@ def intent_session(
         )
     answers = IntentAnswers(connections, newest, now_ms, log.write)
     with stopping() as stop, closing(answers):
-        yield IntentSession(settings, key, person, reason, newest, answers, stop, log)
+        remind_s = max(60.0, settings.engine.round.interval_ms / 500)
+        yield IntentSession(settings, key, person, reason, newest, answers, stop, log, remind_s)
 
 
 def drained(session: IntentSession, record: Intent) -> IntentStatus:
@@ -199,7 +197,8 @@ def drained(session: IntentSession, record: Intent) -> IntentStatus:
         "the drain goes on; its progress: rebalancer intents; to end it: rebalancer undrain "
         f"{record.broker}"
     )
-    for status in chain([session.answered(record)], _statuses(session, record, how)):
+    later = chain.from_iterable(statuses_of(session, [record], how))
+    for status in chain([session.answered(record)], later):
         if status.state in ("drained", *ENDED):
             return status
         line = progress_of(status)
@@ -209,23 +208,29 @@ def drained(session: IntentSession, record: Intent) -> IntentStatus:
     raise AssertionError("rounds have no end")
 
 
-def _statuses(session: IntentSession, record: Intent, how: str) -> Iterator[IntentStatus]:
-    """The status of a drain in each new round. Raises IntentError if rounds know it no more."""
-    known_ms, without = record.ts, 0
+def statuses_of(
+    session: IntentSession, records: Sequence[Intent], how: str
+) -> Iterator[list[IntentStatus]]:
+    """The statuses of drains, or of moves, in each new round. `how`: the sentence for who
+    interrupts. Raises IntentError if rounds know none of them any more.
+    """
+    ids, first = {record.id for record in records}, records[0]
+    known_ms, without = first.ts, 0
     for done in session.rounds(how):
         for one in done:
-            found = [status for status in one.intents if status.id == record.id]
+            found = [status for status in one.intents if status.id in ids]
             if found:
                 known_ms, without = max(known_ms, one.ts), 0
             else:
                 # A new checkpoint first repeats rounds from before the record.
                 without += one.ts > known_ms
-            yield from found
+            yield found
         if without >= _UNKNOWN:
             raise IntentError(
-                f"{_UNKNOWN} rounds do not know the drain of {record.broker} any more: the job may "
-                "have a new checkpoint. `rebalancer intents` shows what lasts; if the drain is "
-                "not among it, ask for the drain again."
+                f"{_UNKNOWN} rounds do not know the {first.action} of "
+                f"{first.bundle or first.broker} any more: the job may have a new checkpoint. "
+                f"`rebalancer intents` shows what lasts; if the {first.action} is not among it, "
+                f"ask for the {first.action} again."
             )
 
 

@@ -36,10 +36,14 @@ COMMANDS: Mapping[str, str] = {
     "status": "Show the state of each cluster, and what to do.",
     "plans": "Show, approve and deny plans; pause and resume an executor.",
     "move": "Move a bundle by hand.",
+    "unload": "Move a bundle, or all of a namespace, away from where they are.",
+    "undo": "Move the bundles of a round back to where they were.",
+    "pause": "Pause the executor of a cluster.",
+    "resume": "Resume a paused executor.",
     "drain": "Move all bundles off a broker, and keep it empty.",
     "undrain": "End a drain: the broker may take bundles again.",
     "roll": "Restart brokers one after another: drain, restart, wait; the leader last.",
-    "intents": "Show drains and rolls: state, progress, and what is in the way.",
+    "intents": "Show drains, moves and rolls: state, progress, and what is in the way.",
     "explain": "Explain a command, or why a broker, bundle or round has none.",
     "shadow": "Compare our decisions with the moves of Pulsar's own shedder.",
     "conformance": "Compare decisions with those of Pulsar's own classes.",
@@ -57,6 +61,9 @@ ELSEWHERE: Mapping[str, str] = {
     "convert": "pulsar_rebalancer.cli.commands.record:convert",
     "drain": "pulsar_rebalancer.cli.commands.intents:drain",
     "undrain": "pulsar_rebalancer.cli.commands.intents:undrain",
+    "unload": "pulsar_rebalancer.cli.commands.move:unload",
+    "pause": "pulsar_rebalancer.cli.commands.plans:pause_command",
+    "resume": "pulsar_rebalancer.cli.commands.plans:resume_command",
     "doctor": "pulsar_rebalancer.doctor.command",
     "watch": "pulsar_rebalancer.watch.command",
     "demo": "pulsar_rebalancer.lab.command_options.demo",
@@ -78,7 +85,7 @@ def load(name: str) -> Any:
     place = ELSEWHERE.get(name, f"pulsar_rebalancer.cli.commands.{name}")
     module, _, function = place.partition(":")
     loaded = importlib.import_module(module)
-    app = getattr(loaded, "app", None)
+    app = None if function else getattr(loaded, "app", None)
     if app is None:
         app = typer.Typer()
         app.command()(getattr(loaded, function or name.replace("-", "_")))
@@ -144,8 +151,8 @@ def root(
     """Moves bundles between Pulsar brokers so that no broker is overloaded while others are idle.
 
     Data goes to standard output, progress to standard error. Exit codes: 0 fine, 1 error, 2 usage
-    or settings, 3 imbalance found, 5 decisions differ, 130 interrupted, 143 ended by
-    SIGTERM before it was done.
+    or settings, 3 imbalance found, 5 decisions differ, 6 nothing asked, 130 interrupted, 143 ended
+    by SIGTERM before it was done.
     """
 
 

@@ -47,6 +47,7 @@ Who = Annotated[
 TheCluster = Annotated[
     str | None, typer.Option(metavar="NAME", help="The cluster; default: pulsar.cluster.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether to do what is shown.")]
 OnlyCluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 

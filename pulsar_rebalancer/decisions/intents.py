@@ -4,16 +4,23 @@ record is written, and the record itself.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 
 import msgspec
 
 from pulsar_rebalancer.decisions.log import usable_key
 from pulsar_rebalancer.decisions.read_status import RECENT_MS
-from sinks.topics.open_topics import Reader, TopicRecord, check_read, open_reader, records_of
+from sinks.topics.open_topics import (
+    Reader,
+    TopicRecord,
+    check_read,
+    open_publisher,
+    open_reader,
+    records_of,
+)
 from sinks.topics.topic_settings import Connections, TopicUri
-from sinks.wire.operator_records import check_person
+from sinks.wire.operator_records import check_person, encode_intent
 from sinks.wire.record_decoding import decode_round
 from sinks.wire.signing_keys import SigningKey, signing_key
 from strategies.cluster.intent_records_and_states import Intent, IntentStatus
@@ -95,6 +102,19 @@ def judge(done: Round, intent: Intent) -> IntentRefusal | None:
     return judged if isinstance(judged, IntentRefusal) else None
 
 
+def write_intents(
+    connections: Connections, key: SigningKey | None, intents: Sequence[Intent]
+) -> None:
+    """Signs the records, if there is a key, and returns when they are on the telemetry topic. The
+    same record may be published again: it counts once. Raises SettingsError, SinkError.
+    """
+    with closing(open_publisher(connections.topics.telemetry, connections.access)) as publisher:
+        for intent in intents:
+            record = encode_intent(intent)
+            publisher.publish(intent.cluster, record if key is None else key.sign(record))
+        publisher.flush()
+
+
 def what_of(status: IntentStatus) -> str:
     """`drain b1:8080`, `roll of 4 brokers`, `move t/ns/0x00000000_0x40000000 to b1:8080`."""
     if status.bundle is not None:
@@ -162,6 +182,8 @@ class IntentAnswers:
         self._rounds = FollowedTopic(topics.rounds, connections, since_ms, log)
         self._rejected = FollowedTopic(topics.rejected, connections, since_ms, log)
         self._last = _place(known)
+        #: The last rounds that there were.
+        self.newest = [known]
         self._refused: dict[bytes, str] = {}
 
     def rounds(self) -> list[Round]:
@@ -173,7 +195,8 @@ class IntentAnswers:
         }
         if found:
             self._last = max(found)
-        return [found[place] for place in sorted(found)]
+            self.newest = [found[place] for place in sorted(found)]
+        return self.newest if found else []
 
     def rejection(self, id_: str) -> str | None:
         """The reason why a record was rejected before any round saw it; None if it was not."""

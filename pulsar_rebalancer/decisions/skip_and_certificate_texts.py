@@ -1,7 +1,8 @@
 """Says in words what a round proves, how well its strategy predicts, and what to do where moving
-bundles cannot help; and its skips, drains and rolls.
+bundles cannot help; and its skips, drains, moves and rolls.
 """
 
+from collections.abc import Sequence
 from math import isnan
 
 from strategies.cluster.intent_records_and_states import IntentStatus
@@ -14,6 +15,8 @@ from strategies.round.commands_and_record import Proof
 NOTHING = 0.0005
 #: Number of names of a skip that are printed; the rest is counted.
 _NAMES_OF_SKIP = 4
+#: Number of drains, moves and rolls that are printed; the rest is counted.
+_INTENTS = 5
 
 
 def number(count: int, thing: str) -> str:
@@ -126,11 +129,20 @@ def describe_skip(skip: Skip) -> str:
     return f"left alone {skip.subject} {names}{on} [{skip.code}]: {skip.text}"
 
 
+def describe_intents(statuses: Sequence[IntentStatus]) -> list[str]:
+    """The first ones, a line each, and the number of the others."""
+    lines = [describe_intent(status) for status in statuses[:_INTENTS]]
+    more = len(statuses) - len(lines)
+    return lines + ([f"and {more} more: `rebalancer intents` shows them"] if more > 0 else [])
+
+
 def describe_intent(status: IntentStatus) -> str:
     """`drain of a:1 (Ann: new disks) is draining: 6 of 10 bundles are left, 4 on their way; about
     90 s left, give or take 30 s. Nothing to do: the next rounds go on.`
     """
     about = f" of {status.broker}" if status.broker is not None else ""
+    if status.bundle is not None:
+        about = f" of {status.bundle}" + (f" to {status.broker}" if status.broker else "")
     left = ""
     if status.left_ms is not None and status.error_ms is not None:
         left = (

@@ -11,10 +11,11 @@ from pulsar_rebalancer.decisions.explain.explanation_lines import points, when
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
 from pulsar_rebalancer.decisions.plans import Plan
 from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status, late_after_ms
-from pulsar_rebalancer.decisions.skip_and_certificate_texts import describe_intent, proves_bound
+from pulsar_rebalancer.decisions.skip_and_certificate_texts import describe_intents, proves_bound
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
 from strategies.cluster.intent_records_and_states import LASTING
 from strategies.cluster.model import Command, Outcome, Round
+from strategies.cluster.remembered_intents import BY_HAND
 from strategies.cluster.round_figures import RoundState
 from strategies.executor.objections_to_approvals import DONE
 from strategies.figures.texts_of_counts_names_and_ages import age, counted, counted_with, first_of
@@ -112,7 +113,7 @@ def _round_lines(
         yield f"newest round {newest.round} of epoch {newest.epoch}, {_ago(newest.ts, now_ms)}"
     yield _spread(newest)
     yield from (reason_of(skip) for skip in newest.skips if skip.code in TO_MEND)
-    yield from (describe_intent(one) for one in newest.intents if one.state in LASTING)
+    yield from describe_intents([one for one in newest.intents if one.state in LASTING])
 
 
 def _spread(newest: Round) -> str:
@@ -152,7 +153,8 @@ def _command(command: Command, outcome: Outcome | None, now_ms: int) -> str:
     else:
         verdict = "no outcome: no executor answered before it expired"
     what = f"{command.action} {command.bundle} of {command.source}{to}"
-    return f"{when(command.issued_at_ms)} {what}: {verdict}"
+    why = f", because {command.text}" if command.code == BY_HAND else ""
+    return f"{when(command.issued_at_ms)} {what}{why}: {verdict}"
 
 
 def _pause_line(pause: Pause) -> str:

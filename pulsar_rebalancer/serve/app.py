@@ -26,6 +26,7 @@ from pulsar_rebalancer.decisions.live import charts, page_views
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings, answer, plans
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster, LiveSnapshot, OnceMade
 from pulsar_rebalancer.serve.publish_decisions import DecisionPublisher
+from pulsar_rebalancer.serve.publish_intents import IntentPublisher
 from pulsar_rebalancer.serve.request_guard import json_error
 from pulsar_rebalancer.serve.sign_in import SigningIn, json_of
 
@@ -146,6 +147,7 @@ class LivePage:
     assets: dict[str, Body]
     now_ms: Callable[[], int]
     deciding: DecisionPublisher
+    asking: IntentPublisher
     plans: PlanSettings
     news: ViewerNews = field(default_factory=ViewerNews)
     process: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -192,6 +194,25 @@ async def _decide(page: LivePage, request: Request) -> Response:
         status_code=202,
         headers={"Cache-Control": "no-store"},
     )
+
+
+async def _ask(page: LivePage, request: Request) -> Response:
+    viewer = page.signing_in.operator_of(request)
+    body = await json_of(request)
+    asked = await page.asking.ask(page.cluster(request), viewer.name, body)
+    moves = [{"id": one.id, "bundle": one.bundle, "to": one.broker} for one in asked]
+    return JSONResponse(
+        {"action": "move", "by": viewer.name, "moves": moves},
+        status_code=202,
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def _preview(page: LivePage, request: Request) -> Response:
+    viewer = page.signing_in.operator_of(request)
+    body = await json_of(request)
+    shown = await page.asking.preview(page.cluster(request), viewer.name, body)
+    return JSONResponse(shown, headers={"Cache-Control": "no-store"})
 
 
 async def _rounds(page: LivePage, request: Request) -> Response:
@@ -286,6 +307,8 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/api/v1/cluster", "GET", _overview),
     ("/api/v1/plans", "GET", _plans),
     ("/api/v1/plans", "POST", _decide),
+    ("/api/v1/intents", "POST", _ask),
+    ("/api/v1/preview", "POST", _preview),
     ("/api/v1/brokers", "GET", partial(_decided, page_views.brokers)),
     ("/api/v1/usage", "GET", partial(_decided, charts.usage_over_time)),
     ("/api/v1/bundles", "GET", partial(_decided, charts.bundles_over_time)),

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -18,9 +19,11 @@ from pulsar_rebalancer.decisions.live.page_views import ViewSettings
 from pulsar_rebalancer.decisions.live.plans_and_search import PlanSettings
 from pulsar_rebalancer.decisions.live.read_topics import LiveTopics
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveSnapshot
+from pulsar_rebalancer.decisions.preview import PresentCluster, read_present
 from pulsar_rebalancer.decisions.read_status import pause_of
 from pulsar_rebalancer.serve.app import LivePage, ViewerNews, assets, routes_of
 from pulsar_rebalancer.serve.publish_decisions import NO_KEY, DecisionPublisher
+from pulsar_rebalancer.serve.publish_intents import IntentPublisher
 from pulsar_rebalancer.serve.request_guard import LOOPBACK_NAMES, RequestGuard
 from pulsar_rebalancer.serve.sign_in import (
     NO_TOKENS,
@@ -35,10 +38,12 @@ from pulsar_rebalancer.settings.page_address_and_log_settings import (
     is_loopback,
     serve_address,
 )
+from pulsar_rebalancer.settings.reported_release import in_reported_release
 from sinks.graceful_stop import wall_clock_ms
 from sinks.metrics.page_metrics import PageMetrics
 from sinks.metrics.settings import ListenAddress, listening_socket
-from sinks.wire.signing_keys import SigningKey, approvals_key
+from sinks.wire.signing_keys import SigningKey, approvals_key, intents_key
+from strategies.cluster.model import Round
 from strategies.errors import SettingsError
 from streaming.checkpoint.guard import checkpoint_folder
 from streaming.start_lines import read_start_lines
@@ -128,7 +133,10 @@ def assembled_page(
     """The page of these settings, and what announces changes to its viewers. Raises SettingsError
     for an invalid token file or signing key.
     """
-    serve, key = settings.serve, approvals_key(settings.connections.signing)
+    serve, signing = settings.serve, settings.connections.signing
+    key = approvals_key(signing)
+    # A page without tokens writes nothing.
+    moves_key = intents_key(signing) if serve.token_file else None
     page = LivePage(
         snapshot,
         ViewSettings(settings.engine.round, settings.collector.pass_interval_ms),
@@ -141,9 +149,24 @@ def assembled_page(
         assets(),
         now_ms,
         DecisionPublisher(settings.connections, key, now_ms),
+        IntentPublisher(
+            settings.connections,
+            moves_key,
+            now_ms,
+            partial(present_of, settings),
+            settings.executor.approval == "required",
+        ),
         plan_settings(settings, key),
     )
     return RequestGuard(routes_of(page, log), allowed_hosts(serve), answered), page.news
+
+
+def present_of(settings: Settings, newest: Round) -> PresentCluster:
+    """The cluster of this round as its next one will find it, by these settings. Raises
+    IntentError, SinkError.
+    """
+    given = in_reported_release(settings)
+    return read_present(given.connections, given.engine, newest, wall_clock_ms())
 
 
 def plan_settings(settings: Settings, key: SigningKey | None) -> PlanSettings:

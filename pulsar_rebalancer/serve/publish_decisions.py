@@ -62,11 +62,11 @@ class DecisionPublisher:
         try:
             approval = self._record(one, by, cast(ApprovalAction, action), reason.strip(), plan)
         except PlanError as error:
-            raise HTTPException(409, _sentence(error)) from None
+            raise HTTPException(409, error_sentence(error)) from None
         try:
             await run_in_threadpool(self.publish, self.connections, self.key, approval)
         except RebalancerError as error:
-            raise HTTPException(503, _sentence(error)) from None
+            raise HTTPException(503, error_sentence(error)) from None
         if approval.plan is not None:
             self._remember(approval, approval.plan)
         return approval
@@ -105,6 +105,7 @@ class DecisionPublisher:
                 )
 
 
-def _sentence(error: RebalancerError) -> str:
+def error_sentence(error: RebalancerError) -> str:
+    """The error as a sentence, for an answer."""
     text = str(error).rstrip(".")
     return f"{text[:1].upper()}{text[1:]}."

@@ -38,7 +38,7 @@ CSRF_HEADER = "x-csrf-token"
 #: A body that does not arrive within this time (s) is given up.
 _BODY_S = 10.0
 NO_TOKENS = (
-    "Plans and the executor can be decided on here only by people with an operator token. Set "
+    "Only people with an operator token can decide on plans or move bundles here. Set "
     "serve.token_file to a file with a line operator:NAME:TOKEN, then start the page again."
 )
 
@@ -55,7 +55,7 @@ class Viewer:
 
     @property
     def may_operate(self) -> bool:
-        """True if the person may approve, deny, pause and resume."""
+        """True if the person may approve, deny, pause, resume and move bundles."""
         return self.role == "operator"
 
 

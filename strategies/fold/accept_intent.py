@@ -8,6 +8,7 @@ refusal.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from strategies.bundles import is_system_bundle
 from strategies.cluster.intent_records_and_states import (
     Intent,
     IntentAction,
@@ -296,17 +297,22 @@ def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: i
 
 def _accept_move(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     bundle, to = intent.bundle or "", intent.broker
+    if is_system_bundle(bundle):
+        return IntentRefusal(
+            "system-bundle",
+            f"{bundle} belongs to its broker, whose health Pulsar checks with it",
+            "Nothing to do: another broker has a bundle of its own.",
+        )
     other = intents.moves.get(bundle)
     if other is not None:
         return IntentRefusal(
             "already-asked",
-            f"{other.by} asked to move {bundle} {age(now_ms - other.asked_ms)} ago "
-            f"({other.reason})",
+            f"{other.by} asked to move it {age(now_ms - other.asked_ms)} ago ({other.reason})",
             "Wait until that has ended: `rebalancer intents` shows its progress.",
         )
     if to is not None and (why := _refuse_unfit(to, fleet)) is not None:
         return why
-    if to in intents.drains:
+    if to is not None and to in intents.drains:
         return IntentRefusal(
             "being-drained",
             f"{to} is being drained: {intents.drains[to].by} asked for it",

@@ -131,8 +131,8 @@ class Destinations:
         is; or the skip of one that stays. Never raises on a valid view.
 
         The filters judge the bundle as one without an owner, as after the broker's shutdown. Only
-        other brokers that it would not overload take it, only the destination where the decision
-        has one. In every mode the move counts for the next ones.
+        other brokers that have room take it, of these the decision's own destination, if it has
+        one. The move counts for the next ones.
         """
         averages = self._ledger.averages(decision.bundle, decision.source)
         subject = self._subject(decision.bundle, decision.source)
@@ -148,10 +148,10 @@ class Destinations:
         if not allowed.brokers:
             return skip(decision, nowhere_at_all(allowed))
         named: Decision | Skip = decision
-        placer = self._rules.drain_placer
-        if placer is not None:
+        if (placer := self._rules.drain_placer) is not None:
             named = self._place_outside(decision, allowed, averages, placer)
         if isinstance(named, Decision):
+            named = decision if decision.destination else named  # of one broker, no choice
             self._ledger.count(
                 CountedMove(decision.bundle, decision.source, named.destination, averages)
             )
@@ -167,8 +167,8 @@ class Destinations:
             if fit:
                 return answer(decision, self._place(decision, fit, averages, placer), allowed)
         limit = f"placement.overloaded_percent = {self._rules.settings.overloaded_percent:g}"
-        text = f"would put every broker that may take it above {limit} %"
-        return skip(decision, Refusal("would-overload", text))
+        who = decision.destination or "every broker that may take it"
+        return skip(decision, Refusal("would-overload", f"would put {who} above {limit} %"))
 
     def _with_room(self, decision: Decision, brokers: Sequence[str]) -> tuple[str, ...]:
         """The brokers that would not be too full with the bundle; one without load does no harm."""

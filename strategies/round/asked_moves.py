@@ -5,7 +5,7 @@ from dataclasses import replace
 from strategies.cluster.remembered_intents import BY_HAND, MOVE_WAITS_MS, Intents, end_move
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.round.commands_and_record import command_id
-from strategies.round.drain_step import ALREADY_THERE, Evacuation
+from strategies.round.drain_step import ALREADY_THERE, WAITS, Evacuation
 from strategies.round.round_input_and_digest import RoundInput, Rules
 from strategies.states_and_advice_of_codes import NOTHING, Meaning
 
@@ -36,11 +36,14 @@ def update_asked_moves(
             )
             intents = replace(intents, moves={**intents.moves, bundle: moving})
         elif why is not None and why.code == ALREADY_THERE:
-            intents = end_move(intents, bundle, now_ms, "done", text=why.text, advice=NOTHING)
+            intents = end_move(
+                intents, bundle, now_ms, "done", text=f"it {why.text}", advice=NOTHING
+            )
         elif why is not None:
             text = f"it {why.text} [{why.code}]"
             advice = rules.meanings.get(why.code, Meaning(why.code)).advice or NOTHING
-            if now_ms - move.asked_ms >= MOVE_WAITS_MS:
+            # What waits for other moves has its turn.
+            if why.code != WAITS and now_ms - move.asked_ms >= MOVE_WAITS_MS:
                 text = f"{text}, for {age(now_ms - move.asked_ms)}"
                 intents = end_move(intents, bundle, now_ms, "cancelled", text=text, advice=advice)
             else:

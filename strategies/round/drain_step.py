@@ -201,8 +201,11 @@ def _move_asked(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> dict[s
     """Moves the bundles that persons asked for, in the order of asking. Returns those that stay,
     with the reasons.
     """
-    refused = dict[str, Refusal]()
+    refused, flights = dict[str, Refusal](), gate.round_input.under_way
     moves = gate.round_input.state.intents.moves.values()
+    for move in moves:
+        if move.bundle in flights and (source := flights[move.bundle].source) in brokers:
+            gate.count(_weigh(source, [move.bundle], brokers[source]))
     for move in sorted(moves, key=lambda one: (one.asked_ms, one.id)):
         if move.state == "moving":
             continue

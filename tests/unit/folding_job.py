@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
+from sinks.secret_file import read_secret
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.event_to_topic_rows import OutputRow, rejected_row
 from sinks.wire.record_decoding import decode_command, decode_round, pack_origin
@@ -89,6 +90,13 @@ class FoldingJob:
         with self._turning:
             self._loop = PlainLoop(load(flags=[*SETTINGS, "round.epoch=2"]).engine)
 
+    def demand_signatures(self) -> list[str]:
+        """From now on it accepts only signed intents; returns the setting of who signs them."""
+        key = self.control.folder / "key"
+        key.write_text("k" * 32)
+        self.intents_key = SigningKey(read_secret(str(key), "signing.intents_key_file"))
+        return [f"signing.intents_key_file={key}"]
+
     def go_on(self) -> None:
         self._goes.set()
 
@@ -96,6 +104,11 @@ class FoldingJob:
         if not (self.control.folder / "rounds").is_dir():
             return []
         return [decode_round(value) for value in self.control.read("rounds")]
+
+    def after(self, turns: int) -> "FoldingJob":
+        for _ in range(turns):
+            self.turn()
+        return self
 
     def turn(self) -> None:
         """A collection pass, and all that follows from the records until now."""

@@ -7,7 +7,7 @@ import pytest
 
 from strategies.cluster.model import OutcomeStatus
 from strategies.fold.engine import EngineSettings
-from strategies.settings import LimitSettings
+from strategies.settings import DrainSettings, LimitSettings
 from tests.unit.test_drains import NAMES, said
 from tests.world.intents import drain, intent
 from tests.world.little_cluster import LittleCluster, spread_out
@@ -46,6 +46,7 @@ def test_a_bundle_moves_and_stays_where_a_person_wants_it(to: str | None) -> Non
         ("b:1", "t/ns/0xfe000000_0xff000000", "unknown-bundle"),
         ("e:1", BUNDLE, "unknown-broker"),
         ("d:1", BUNDLE, "being-drained"),
+        ("b:1", "pulsar/a:1/0x00000000_0xffffffff", "system-bundle"),
     ],
 )
 def test_a_move_that_cannot_be_is_refused_with_the_reason(to: str, bundle: str, code: str) -> None:
@@ -59,6 +60,36 @@ def test_a_move_that_cannot_be_is_refused_with_the_reason(to: str, bundle: str, 
 
     assert f"[{code}]" in first.text
     assert (first.state, last.state) in (("blocked", "cancelled"), ("refused", "refused"))
+
+
+def test_no_round_moves_it_back_while_it_rests() -> None:
+    """The strategy evens out what the move has made uneven, with other bundles."""
+    settings = EngineSettings(strategy="threshold")
+    made = asked("b:1", settings=settings)
+    made.brokers["a:1"][BUNDLE] = 12.0
+    made.brokers["b:1"] = dict.fromkeys(made.brokers["b:1"], 12.0)
+
+    for number in range(29):
+        made.idle = 5.0 + number % 2  # averages take up what changes
+        made.passes()
+
+    (first, *others) = made.commands
+    assert (first.bundle, first.code) == (BUNDLE, "by-hand")
+    assert others
+    assert BUNDLE not in {one.bundle for one in others}
+    assert BUNDLE in made.brokers["b:1"]
+
+
+def test_what_waits_for_its_turn_is_not_given_up() -> None:
+    drains = DrainSettings(bundles_at_a_time=1)
+    made = asked(settings=replace(EngineSettings(), drains=drains))
+    made.executor = lambda _: None  # each command takes up its place until it expires
+    for number, other in enumerate(made.brokers["c:1"], 2):
+        made.tell(intent(number, "move", made.seconds + 5 + number, "b:1", bundle=other))
+
+    last = made.passes(18).intents[-1]
+
+    assert (last.state, "[waits-for-drain]" in last.text) == ("blocked", True)
 
 
 def test_a_bundle_that_is_there_already_does_not_move() -> None:

@@ -59,6 +59,7 @@ BOUNDS: Mapping[str, str] = {
     "clusters of one watch": "WatchScreen._intents WatchScreen._said",
     "files of the page": "LivePage.assets",
     "plans that wait": "DecisionPublisher.published",
+    "one cluster": "IntentPublisher._read",
     "_MOST_ADDRESSES": "FailureLimit._failed",
     "_MOST_SESSIONS": "Sessions._open",
     "MOST_VIEWERS": "ViewerNews._waiting",

@@ -1,5 +1,5 @@
 """`rebalancer drain`: moves all bundles off a broker, and keeps it empty; `rebalancer undrain` ends
-that; `rebalancer intents`: drains and rolls, as the newest rounds say.
+that; `rebalancer intents`: drains, moves and rolls, as the newest rounds say.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,10 @@ from pulsar_rebalancer.decisions.intents import (
 from sinks.graceful_stop import wall_clock_ms
 from strategies.cluster.intent_records_and_states import LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.texts_of_counts_names_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age, first_of
+
+#: Number of intents that a line names.
+_NAMED = 3
 
 
 def drain(
@@ -134,8 +137,8 @@ def intents(
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show drains and rolls by the newest round of each cluster: those that last, and those that
-    ended or were refused within the last hour.
+    """Show drains, moves and rolls by the newest round of each cluster: those that last, and those
+    that ended or were refused within the last hour.
     """
     settings = options.installation(config, overrides)
     now_ms = wall_clock_ms()
@@ -151,11 +154,15 @@ def intents(
     shown = [(done, one) for done in rounds.values() for one in done.intents]
     if not shown:
         names = ", ".join(rounds)
-        console.say(f"no drain or roll of {names} in the last hour")
+        console.say(f"no drain, move or roll of {names} in the last hour")
         return
     console.show(_table(shown, now_ms))
+    alike: dict[tuple[str, ...], list[str]] = {}
     for _, one in shown:
-        console.say(*_details(one))
+        alike.setdefault(tuple(_details(one)), []).append(what_of(one))
+    for details, whats in alike.items():
+        if details:
+            console.say(f"{first_of(whats, _NAMED)}: {details[0]}", *details[1:])
 
 
 def _object(done: Round) -> dict[str, object]:
@@ -199,7 +206,7 @@ def _details(status: IntentStatus) -> Iterator[str]:
     """Lines that a table cannot hold: sentences, and a roll's brokers."""
     if status.state not in (*LASTING, "refused"):
         return
-    yield f"{what_of(status)}: {status.text}"
+    yield status.text
     if status.state in ("drained", "blocked", "halted", "refused"):
         yield f"  {status.advice}"
     if status.until_ms is not None and status.state in LASTING:

@@ -18,9 +18,9 @@ def serve(
     """Serve the live page: state, usage, moves, plans and reasons of each cluster.
 
     Reads the topics in the settings and follows them. People with an operator token may approve
-    and deny plans, pause and resume; otherwise it changes nothing. Listens on this machine only,
-    unless serve.listen and serve.token_file say otherwise. Exit code 0 after SIGTERM, 130 after
-    Ctrl-C.
+    and deny plans, pause and resume, and move bundles; otherwise it changes nothing. Listens on
+    this machine only, unless serve.listen and serve.token_file say otherwise. Exit code 0 after
+    SIGTERM, 130 after Ctrl-C.
     """
     settings = options.settings(config, overrides)
     log = log_of(settings)

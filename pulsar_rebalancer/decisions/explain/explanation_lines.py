@@ -14,10 +14,12 @@ from pulsar_rebalancer.decisions.explain.subject import ExplainedSubject, Locate
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     describe_intent,
+    describe_intents,
     describe_skip,
     sentences,
 )
 from strategies.cluster.model import Command, Evidence, Round, Skip
+from strategies.cluster.remembered_intents import BY_HAND
 from strategies.figures.texts_of_counts_names_and_ages import counted, counted_with, first_of
 from strategies.figures.usage_after_moves import (
     changes,
@@ -115,7 +117,7 @@ def round_lines(done: Round, log: DecisionLog) -> list[str]:
         *([f"  {done.state.line}"] if done.state is not None else []),
         *(f"  {line}" for line in _counting(done)),
         *(f"  {line}" for line in sentences(proof)),
-        *(f"  {describe_intent(one)}" for one in done.intents),
+        *(f"  {line}" for line in describe_intents(done.intents)),
         *(f"  {line}" for line in _two_bases(done)),
         *(f"  broker {broker}: {_usage(broker, done)}" for broker in done.brokers),
         *(f"  broker {broker} was left out: {reason}" for broker, reason in done.stale.items()),
@@ -265,13 +267,14 @@ def _moves(commands: Sequence[Command]) -> list[Command]:
 def _by_pair(
     commands: Sequence[Command], source: str | None = None, destination: str | None = None
 ) -> list[list[Command]]:
-    """Commands grouped by source and destination, which share a reason; optionally only those of
-    one source or destination.
+    """Commands grouped by source and destination, which share a reason unless a person gave it;
+    optionally only those of one source or destination.
     """
-    pairs: dict[tuple[str, str | None], list[Command]] = {}
+    pairs: dict[tuple[str | None, ...], list[Command]] = {}
     for one in commands:
         if source in (None, one.source) and destination in (None, one.destination):
-            pairs.setdefault((one.source, one.destination), []).append(one)
+            by = one.text if one.code == BY_HAND else None
+            pairs.setdefault((one.source, one.destination, by), []).append(one)
     return list(pairs.values())
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pulsar_rebalancer.decisions.explain.explanation_lines import located_lines
 from pulsar_rebalancer.decisions.explain.outcome_verdicts import in_short
-from pulsar_rebalancer.decisions.explain.subject import LATEST, UnknownSubject, locate
+from pulsar_rebalancer.decisions.explain.subject import LATEST, Located, UnknownSubject, locate
 from pulsar_rebalancer.decisions.live.page_views import (
     Document,
     answer_of,
@@ -15,6 +15,7 @@ from pulsar_rebalancer.decisions.live.page_views import (
 )
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveCluster
 from pulsar_rebalancer.decisions.plans import Plan, PlanDecision, PlannedCommand, noted, plans_of
+from pulsar_rebalancer.decisions.undo import applied_moves
 
 #: Commands of one plan that a document lists, and decided plans.
 MOST_COMMANDS, MOST_DECIDED = 500, 5
@@ -159,4 +160,17 @@ def answer(
         "subject": located.subject.name,
         "kind": located.subject.kind,
         "lines": shown,
+        "undo": _undo(located, one),
     }
+
+
+def _undo(located: Located, one: LiveCluster) -> Document | None:
+    """A round with applied moves, and their number."""
+    if located.subject.kind != "round":
+        return None
+    keys = {(done.epoch, done.round) for done in located.log.rounds}
+    number = int(located.subject.name)
+    for plan in plans_now(one):
+        if plan.round == number and (plan.epoch, number) in keys and (moves := applied_moves(plan)):
+            return {"epoch": plan.epoch, "round": number, "moves": len(moves)}
+    return None

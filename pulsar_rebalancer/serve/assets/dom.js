@@ -28,7 +28,7 @@ export function say(target, text) {
 }
 
 export function table(heads, rows, kinds = []) {
-  const cell = (tag, text, column) => el(tag, { text, class: kinds[column] || false, scope: tag === "th" ? "col" : false });
+  const cell = (tag, text, column) => el(tag, { ...(text instanceof Node ? {} : { text }), class: kinds[column] || false, "data-head": tag === "td" && heads[column], scope: tag === "th" ? "col" : false }, text instanceof Node ? text : null);
   return el("table", {},
     el("thead", {}, el("tr", {}, ...heads.map((text, column) => cell("th", text, column)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((text, column) => cell("td", text, column))))));

@@ -4,8 +4,9 @@ import { breath, byId, el, say, sentence } from "./dom.js";
 import { clock, setClock, setCommonEnding, stateOf } from "./format.js";
 import { showBrokers } from "./brokers.js";
 import { refresh, showHistory } from "./history.js";
-import { showIntents } from "./intents.js";
+import { asked, showIntents } from "./intents.js";
 import { lateness } from "./late.js";
+import { setAround } from "./move.js";
 import { showMoves } from "./moves.js";
 import { showPlans } from "./plan.js";
 import { ask, close, known, setCluster } from "./search.js";
@@ -26,6 +27,7 @@ async function start() {
 function signedIn(found) {
   person = found;
   setCsrf(person.csrf);
+  setAround({ person });
   byId("login").hidden = true;
   byId("search").hidden = false;
   byId("person").replaceChildren(...(person.signed_in ? [el("span", { text: `${person.name} (${person.role})` }), el("button", { type: "button", class: "plain", text: "Sign out", onclick: signOut })] : []));
@@ -134,7 +136,8 @@ async function draw() {
   if (name !== chosen) { again = true; return undefined; }
   version = overview.version;
   showState(overview);
-  showIntents(overview.intents);
+  setAround({ paused: overview.paused, late_after_ms: overview.late_after_ms });
+  showIntents(overview);
   byId("page").dataset.rounds = overview.kept ? "some" : "none";
   if (overview.decided !== decided) await drawDecisions(name, overview.decided);
   showPlans(plans, { cluster: name, person, again: () => { looked = 0; return update(); } });
@@ -147,6 +150,7 @@ async function drawDecisions(name, newest) {
   const [brokers, usage, bundles, rounds] = await Promise.all([get("brokers", parameters), get("usage", parameters), get("bundles", parameters), get("rounds", whole ? parameters : { ...parameters, since: historyOf })]);
   if (name !== chosen) { again = true; return; }
   setCommonEnding(brokers.names);
+  setAround({ cluster: name, brokers, asked: (answer, reason) => { asked(name, answer, reason); showIntents(overview); byId("intents").scrollIntoView({ block: "nearest" }); } });
   await breath();
   showBrokers(brokers, ask);
   await breath();
@@ -210,7 +214,7 @@ byId("login").addEventListener("submit", async (event) => {
 document.addEventListener("keydown", (event) => {
   const writes = ["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName);
   if (event.key === "/" && !writes && !event.ctrlKey && !event.metaKey && !event.altKey && !byId("search").hidden) { event.preventDefault(); byId("subject").focus(); byId("subject").select(); }
-  if (event.key === "Escape" && !byId("answer").hidden) close();
+  if (event.key === "Escape" && !byId("answer").hidden && !byId("ask").open) close();
 });
 document.addEventListener("visibilitychange", () => { if (person && byId("login").hidden) listen(); });
 addEventListener("hashchange", () => { if (list) { const wanted = pick(list.clusters.map((one) => one.cluster)); if (wanted !== chosen) { choose(wanted); looked = 0; update(); } } });

@@ -2,6 +2,7 @@
 import { byId, colour, el, table } from "./dom.js";
 import { ANSWERS, clock, counted, day, hour } from "./format.js";
 import { CellMap } from "./canvas.js";
+import { moveButton } from "./move.js";
 import { entry } from "./usage.js";
 
 const FEW = 40;
@@ -71,7 +72,9 @@ function tableOf(found) {
   const make = () => {
     const newest = new Map();
     for (const [row, , , answer] of found.cells) newest.set(row, answer);
-    box.replaceChildren(table(["Bundle", "Commands", "Newest", "Answer to it"], found.rows.map((row, place) => [row.bundle, String(row.commands), clock(row.last_ms), ANSWERS[found.answers[newest.get(place)]]?.[0] || ""]), ["", "right", "", ""]));
+    const rows = table(["Bundle", "Commands", "Newest", "Answer to it"], found.rows.map((row, place) => [el("span", {}, row.bundle, moveButton(row.bundle)), String(row.commands), clock(row.last_ms), ANSWERS[found.answers[newest.get(place)]]?.[0] || ""]), ["", "right", "", ""]);
+    rows.className = "moves-in-plan";
+    box.replaceChildren(rows);
   };
   details.ontoggle = () => { if (details.open) make(); };
   if (details.open) make();

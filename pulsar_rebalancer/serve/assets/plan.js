@@ -46,7 +46,7 @@ function onePlan(plan, found) {
 }
 
 function words(plan, found) {
-  const what = `Round ${plan.round} wants ${counted(plan.total, "command")}` + (plan.spread_before === null ? "" : `; the spread would fall from ${points(plan.spread_before)} to ${points(plan.spread_after)} points${earlier(plan.counted)}`);
+  const what = `Round ${plan.round} wants ${counted(plan.total, "command")}` + (plan.spread_before === null ? "" : `; the spread would ${plan.spread_after > plan.spread_before ? "rise" : "fall"} from ${points(plan.spread_before)} to ${points(plan.spread_after)} points${earlier(plan.counted)}`);
   if (mine.has(plan.id)) return `${what}. You ${DONE[mine.get(plan.id)]} it. The executor has not answered yet.`;
   const decision = plan.decision;
   if (decision && decision.status === "accepted") return `${what}. ${decision.by} ${DONE[decision.action]} it: ${decision.reason || "no reason is known"}. The executor carries it out.`;

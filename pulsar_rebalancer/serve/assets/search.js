@@ -1,6 +1,7 @@
 // Why, or why not: what `rebalancer explain` says.
 import { byId, el } from "./dom.js";
 import { get } from "./api.js";
+import { isBundle, moveButton, undoButton } from "./move.js";
 
 let cluster = "";
 export const setCluster = (name) => { cluster = name; };
@@ -13,6 +14,8 @@ export async function ask(subject, epoch) {
   title.textContent = `Asking about ${subject} …`;
   const found = await get("explain", { cluster, subject, ...(epoch ? { epoch } : {}) }).catch((error) => ({ found: false, kind: "", subject, lines: [error.message] }));
   title.textContent = found.found ? `Why: ${found.kind} ${found.kind === "latest" ? "round" : found.subject}` : "No answer";
+  const name = found.kind === "bundle" || isBundle(subject.trim()) ? found.subject : "";
+  byId("answer-do").replaceChildren(...[name ? moveButton(name, "Move the bundle…") : null, undoButton(found.undo)].filter(Boolean));
   byId("answer-lines").replaceChildren(...found.lines.map(line));
   byId("answer-lines").scrollTop = 0;
   title.focus({ preventScroll: true });

@@ -1,0 +1,214 @@
+"""Moves by hand, as `move`, `unload` and `undo` share them: shows what the next round would do,
+asks, writes the records, and waits until the bundles have moved.
+"""
+
+import signal
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from typing import Any
+
+import typer
+
+from pulsar_rebalancer.cli import console, exit_codes
+from pulsar_rebalancer.cli.intent_session import IntentSession, as_object, statuses_of
+from pulsar_rebalancer.cli.service_log import Line
+from pulsar_rebalancer.decisions.explain.explanation_lines import points
+from pulsar_rebalancer.decisions.intents import IntentError
+from pulsar_rebalancer.decisions.preview import PresentCluster, Proposal, read_present
+from pulsar_rebalancer.settings.reported_release import in_reported_release
+from sinks.graceful_stop import handling, wall_clock_ms
+from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentStatus
+from strategies.cluster.model import MIB, Command
+from strategies.figures.texts_of_counts_names_and_ages import counted, first_of
+from strategies.states_and_advice_of_codes import NOTHING
+
+_PROGRESS = "its progress: rebalancer intents"
+_COLUMNS: Sequence[tuple[str, console.Side]] = (
+    ("bundle", "left"),
+    ("from, usage", "left"),
+    ("to, usage", "left"),
+    ("moves", "right"),
+    ("pause", "right"),
+)
+_STATES = {"moving": "on their way", "blocked": "waiting", "cancelled": "given up"}
+#: Number of bundles that a line names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOptions:
+    """How a person wants to be asked and answered."""
+
+    #: Nothing is asked: what is shown shall be done.
+    yes: bool
+    no_wait: bool
+    as_json: bool
+
+
+def present_of(session: IntentSession) -> PresentCluster:
+    """The cluster of a session as the next round will find it by these settings. Raises
+    IntentError, SettingsError, SinkError.
+    """
+    newest, engine = session.newest, in_reported_release(session.settings).engine
+    used = f"{engine.strategy}/{engine.mode}"
+    if newest.strategy != used:
+        session.log.write(
+            Line(
+                f"the job decides by {newest.strategy}, these settings say {used}: what is shown "
+                "follows these. Name the job's settings file with --config",
+                "settings",
+                "warning",
+            )
+        )
+    return read_present(session.settings.connections, engine, newest, wall_clock_ms())
+
+
+def ask_moves(
+    session: IntentSession,
+    present: PresentCluster,
+    moves: Sequence[tuple[str, str | None]],
+    chosen: MoveOptions,
+) -> None:
+    """Shows what would become of moves, bundle and destination (None: any broker), and asks for
+    those that can be. Raises IntentError if none can be or one does not happen, typer.Exit
+    without a yes, and after a signal.
+    """
+    asked_ms = wall_clock_ms()
+    intents = [
+        replace(session.record("move", to, bundle=bundle), ts=asked_ms + place)  # keeps the order
+        for place, (bundle, to) in enumerate(moves)
+    ]
+    proposals = present.preview(intents)
+    wanted = [one.intent for one in proposals if one.status.state not in ENDED]
+    refused = [one.status for one in proposals if one.status.state == "refused"]
+    if refused and not wanted:
+        raise IntentError(f"{refused[0].text}. {refused[0].advice} Nothing has changed.")
+    if not chosen.as_json:
+        _show(proposals, present)
+    what = f"{counted(len(wanted), 'bundle')} of {session.cluster}"
+    asked = bool(wanted) and (chosen.yes or (not chosen.as_json and agrees(f"Move {what}?")))
+    ended = dict[str, IntentStatus]()
+    if asked:
+        waited_ms = wall_clock_ms() - asked_ms  # maybe longer than a record is believed
+        session.write(*(replace(one, ts=one.ts + waited_ms) for one in wanted))
+        session.note(f"asked to move {what} as {session.by}; {_PROGRESS}", "asked")
+        ended = {} if chosen.no_wait else _moved(session, wanted)
+    if chosen.as_json:
+        body = {"cluster": session.cluster, "asked": asked}
+        rows = [_as_object(one, ended) for one in proposals]
+        console.print_json("moves", 1, {**body, "moves": rows})
+    if wanted and not asked:
+        console.progress("nothing has been asked; --yes does what is shown")
+        raise typer.Exit(exit_codes.NOT_ASKED)
+    left = [one for one in ended.values() if one.state != "done"]
+    if left:
+        first = left[0]
+        rest = f", nor {len(left) - 1} more" if len(left) > 1 else ""
+        raise IntentError(f"{first.bundle} has not moved{rest}: {first.text}. {first.advice}")
+
+
+def agrees(question: str) -> bool:
+    """Asks on the terminal; False without one."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    with handling(signal.default_int_handler, signal.SIGINT):
+        try:
+            return typer.confirm(question, err=True)
+        except typer.Abort:
+            console.progress("")
+            return False
+
+
+def _moved(session: IntentSession, wanted: Sequence[Intent]) -> dict[str, IntentStatus]:
+    """Waits until the moves have ended; returns id → last status."""
+    if session.settings.executor.approval == "required":
+        session.note("each command waits for approval: rebalancer plans", "approval")
+    last, said, ids = dict[str, IntentStatus](), "", {one.id for one in wanted}
+    session.answered(wanted[0])
+    known = (status for done in session.answers.newest for status in done.intents)
+    first = [status for status in known if status.id in ids]
+    for found in chain([first], statuses_of(session, wanted, f"the moves go on; {_PROGRESS}")):
+        last |= {status.id: status for status in found}
+        line = _progress(list(last.values()), len(wanted))
+        if line != said:
+            session.note(line, "progress")
+            said = line
+        if sum(one.state in ENDED for one in last.values()) == len(wanted):
+            break
+    return last
+
+
+def _progress(known: Sequence[IntentStatus], number: int) -> str:
+    """`t/ns/0x0_0x1: moving, leaves a:1 for b:1`; `3 of 8 have moved, 2 are on their way, 3 wait`,
+    with the reason of the first that waits.
+    """
+    if number == 1:
+        return f"{known[0].bundle}: {known[0].state}, {known[0].text}"
+    states = Counter[str](one.state for one in known)
+    parts = [f"{states[code]} {word}" for code, word in _STATES.items() if states[code]]
+    why = next((f": {one.text}" for one in known if one.state == "blocked"), "")
+    return ", ".join([f"{states['done']} of {number} have moved", *parts]) + why
+
+
+def _show(proposals: Sequence[Proposal], present: PresentCluster) -> None:
+    rows = [_row(one, one.command) for one in proposals if one.command is not None]
+    if rows:
+        console.show(console.Sheet(_COLUMNS, rows))
+        basis = "assumed until one is measured"
+        if present.measured:
+            basis = f"by {counted(present.measured, 'measured move')}"
+        console.say(f"pause: how long clients of a bundle wait while it moves, {basis}")
+        if any(one.intent.broker is None for one in proposals):
+            console.say("to: as the next round would choose; the one that moves it chooses again")
+    console.say(
+        *in_groups(
+            {one.intent.bundle or "": _stays(one.status) for one in proposals if not one.command}
+        )
+    )
+
+
+def in_groups(reasons: Mapping[str, str]) -> list[str]:
+    """Lines about bundles, those with the same reason together."""
+    names: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        names.setdefault(why, []).append(name)
+    return [f"{first_of(alike, _NAMED)} {why}" for why, alike in names.items()]
+
+
+def _stays(status: IntentStatus) -> str:
+    how = "stays" if status.state in ENDED else "would wait"
+    advice = "" if status.advice == NOTHING else f". {status.advice}"
+    return f"{how}: {status.text}{advice}"
+
+
+def _row(one: Proposal, command: Command) -> list[console.Cell]:
+    bundle, expected = one.bundle, command.expected
+    assert bundle is not None  # a round moves only what reports list
+    to = _change(expected.destination_before, expected.destination_after)
+    return [
+        command.bundle,
+        (command.source, _change(expected.source_before, expected.source_after)),
+        (command.destination or "Pulsar chooses", to),
+        (f"{bundle.throughput / MIB:.1f} MiB/s", counted(bundle.topics, "topic")),
+        f"{bundle.pause_ms / 1000:.2f} s",
+    ]
+
+
+def _change(before: float | None, after: float | None) -> str:
+    known = before is not None and after is not None
+    return f"{points(before or 0)} → {points(after or 0)} %" if known else ""
+
+
+def _as_object(one: Proposal, ended: Mapping[str, IntentStatus]) -> dict[str, Any]:
+    """A proposal, and the last status of its intent."""
+    command = one.command
+    return {
+        "bundle": one.intent.bundle,
+        "present": None if one.bundle is None else asdict(one.bundle),
+        "destination": None if command is None else command.destination,
+        "expected": None if command is None else asdict(command.expected),
+        "intent": as_object(ended.get(one.intent.id, one.status)),
+    }

@@ -1,0 +1,179 @@
+"""The command line of moves by hand: what a person sees, says yes to, and gets."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from sinks.wire.record_decoding import decode_command
+from tests.control_topic import Control
+from tests.telemetry_lines import bundle
+from tests.unit.command_line import Answer
+from tests.unit.folding_job import FoldingJob
+from tests.unit.test_cli_intents import A, B, C, Person
+from tools.waiting import eventually
+
+pytestmark = pytest.mark.heavy
+
+BUNDLE = bundle(0)
+WHY = ("--reason", "new disks", "--by", "anna")
+
+
+@pytest.fixture
+def person(control: Control) -> Person:
+    return Person(control)
+
+
+@pytest.fixture
+def job(control: Control) -> Iterator[FoldingJob]:
+    with FoldingJob(control, (A, B, C)).running() as running:
+        yield running
+
+
+def moved(person: Person, to: str = B) -> Answer:
+    answer = person.types("move", BUNDLE, "--to", to, "--yes", *WHY)
+    assert answer.code == 0, answer.words
+    return answer
+
+
+def test_a_bundle_is_shown_asked_for_and_moved(person: Person, job: FoldingJob) -> None:
+    answer = moved(person)
+
+    assert job.owners[BUNDLE] == B
+    assert answer.out.splitlines()[2].split()[:3] == [BUNDLE, A, B]
+    assert f"{BUNDLE}: done, {B} serves it after" in answer.err.splitlines()[-1]
+    (record,) = person.written()
+    assert (record.action, record.by, record.reason) == ("move", "anna", "new disks")
+    shown = person.types("explain", BUNDLE).words, person.types("status").words
+    assert all("because anna asked for it (new disks)" in words for words in shown)
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_without_a_terminal_and_without_yes_nothing_is_asked(
+    person: Person, job: FoldingJob, words: tuple[str, ...]
+) -> None:
+    answer = person.types("unload", "t/ns", *WHY, *words)
+
+    assert (answer.code, person.written()) == (6, [])
+    assert answer.err.endswith("nothing has been asked; --yes does what is shown\n")
+    if words:
+        assert (answer.json["kind"], answer.json["asked"]) == ("moves", False)
+        assert [one["present"]["name"] for one in answer.json["moves"]] == [*job.owners]
+    else:
+        assert all(name in answer.out for name in job.owners)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "records"), [(b"y\n", 0, 1), (b"n\n", 6, 0), (b"\x04", 6, 0)]
+)
+def test_on_a_terminal_the_person_decides(
+    person: Person, job: FoldingJob, said: bytes, code: int, records: int
+) -> None:
+    ours, theirs = pty.openpty()
+    words = ["move", BUNDLE, "--to", B, "--no-wait", *WHY, *person.settings()]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, "-m", "pulsar_rebalancer.cli.main", *words],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=environment,
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        while b"[y/N]" not in seen:
+            seen += os.read(ours, 1_000)
+        os.write(ours, said)
+        out, _ = process.communicate(timeout=60)
+    os.close(ours)
+
+    assert "Move 1 bundle of c? [y/N]" in seen.decode()
+    assert (process.returncode, len(person.written())) == (code, records)
+    assert BUNDLE in out.decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("move", BUNDLE, "--to", "d:1"), "no broker d:1 has reported; known brokers: a:1, b:1"),
+        (("move", "t/ns"), "t/ns has 6 bundles: name one of them, or unload all"),
+        (("unload", "t/other"), "t/other: the newest report of no broker lists such a bundle"),
+        (("undo",), "no round of c has moves that an executor has applied"),
+        (("undo", "1"), "no round or plan 1 of c has moves"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_sentence(
+    person: Person, job: FoldingJob, words: tuple[str, ...], sentence: str
+) -> None:
+    answer = person.types(*words, "--yes", "--reason", "x")
+
+    assert (answer.code, answer.out, person.written()) == (1, "", [])
+    assert f"error: {sentence}" in answer.err
+
+
+def test_other_settings_than_those_of_the_job_are_named(person: Person, job: FoldingJob) -> None:
+    answer = person.types("move", BUNDLE, *WHY, shedding__strategy="threshold")
+    assert "the job decides by steady/fixed, these settings say threshold/fixed" in answer.err
+
+
+def test_a_bundle_that_is_there_already_needs_no_record(person: Person, job: FoldingJob) -> None:
+    answer = person.types("move", BUNDLE, "--to", A, *WHY)
+    assert (answer.code, person.written()) == (0, [])
+    assert answer.out == f"{BUNDLE} stays: it is on {A} already\n"
+
+
+def test_all_bundles_of_a_namespace_move_with_one_wait(person: Person, job: FoldingJob) -> None:
+    before = dict(job.owners)
+    answer = person.types("unload", "t/ns", *WHY, "--yes", "--json")
+
+    assert answer.code == 0, answer.words
+    assert all(job.owners[name] != owner for name, owner in before.items())
+    assert "6 of 6 have moved" in answer.err
+    assert {one["intent"]["state"] for one in answer.json["moves"]} == {"done"}
+    assert len(person.written()) == 6
+
+
+def test_a_move_that_no_executor_carries_out_is_an_error(person: Person, job: FoldingJob) -> None:
+    job.executes = False
+    answer = person.types("move", BUNDLE, "--to", B, "--yes", *WHY)
+
+    assert answer.code == 1
+    assert answer.err.splitlines()[-1].startswith(
+        f"error: {BUNDLE} has not moved: its command expired without an answer [no-answer]"
+    )
+
+
+def test_the_moves_of_a_round_go_back(person: Person, job: FoldingJob) -> None:
+    moved(person)
+    number = decode_command(person.control.read("commands")[-1]).round
+
+    answer = person.types("undo", "--yes", "--by", "bo")
+
+    assert (answer.code, job.owners[BUNDLE]) == (0, A), answer.words
+    assert person.written()[-1].reason == f"undo of round {number}"
+    again = person.types("undo", str(number), "--yes")
+    assert (again.code, len(person.written())) == (1, 2)
+    assert f"{BUNDLE} stays: {A} serves it again" in again.err
+    job.owners[BUNDLE] = C
+    eventually(lambda: f"stays: {C} serves it now" in person.types("undo", str(number)).err, 30)
+
+
+def test_moves_are_among_the_intents(person: Person, job: FoldingJob) -> None:
+    job.executes = False
+    person.types("move", BUNDLE, "--to", B, "--yes", "--no-wait", *WHY)
+    eventually(lambda: "moving" in person.types("intents").out, 30)
+    lines = person.types("intents").out.splitlines()
+    assert lines[2].startswith(f"move {BUNDLE} to {B}")
+    assert "anna" in lines[2]
+    assert lines[-1] == f"move {BUNDLE} to {B}: leaves {A} for {B}"
+
+
+def test_pause_stands_at_the_top_level_too(person: Person) -> None:
+    for words in (("pause",), ("resume",)):
+        answer = person.types(*words, "--reason", "x")
+        same = person.types("plans", *words, "--reason", "x")
+        assert (answer.code, answer.err) == (same.code, same.err)
+        assert "signing.approvals_key_file: is empty" in answer.err
