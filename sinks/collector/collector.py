@@ -17,6 +17,7 @@ import msgspec
 
 from sinks.collector.broker_poll import Pass, Poll, Report
 from sinks.collector.extensible_poll import names_of
+from sinks.collector.hot_bundle_topics import HotBundleTopics
 from sinks.collector.settings import CollectorSettings
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
@@ -119,8 +120,9 @@ def _entry(facts: _Facts) -> dict[str, Any]:
     }
 
 
-#: Policies are read after this number of passes at the latest.
-_POLICIES_PASSES = 15
+#: Policies are read after this number of passes at the latest, topics of a hot bundle after this
+#: one: about as often as brokers measure.
+_POLICIES_PASSES, _TOPICS_PASSES = 15, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,14 @@ class Collector:
         self._source, self._publish = source, publish
         self._policies, self._were_read = "", False
         self._policies_due_ms = self._repeat_due_ms = 0
+        # Of the client for single brokers, because a slow one must not hold the pass up.
+        quick, given = source.leader, source.settings
+        self._topics = HotBundleTopics(
+            quick.admin,
+            given.hot_bundle_mb,
+            _TOPICS_PASSES * given.pass_interval_ms,
+            quick.clock_ms,
+        )
 
     def step(self) -> StepResult:
         """Runs one pass and publishes it when it is complete. Raises Unauthorized, SinkError."""
@@ -171,6 +181,9 @@ class Collector:
         done = self._source.poll(brokers)
         records = [encode_report(cluster, report) for report in done.reports]
         records += [encode_owned(cluster, owned) for owned in done.owned]
+        records += [
+            encode_note("topics-of-bundle", cluster, one) for one in self._topics.run(done.reports)
+        ]
         changed, complaints = self._look_at_policies(brokers, done, records)
         # Last, so that the round it closes has all the other records.
         records.append(encode_sweep(cluster, done, self._source.leader.run()))
@@ -230,15 +243,20 @@ def encode_report(cluster: str, report: Report) -> bytes:
 
 def encode_owned(cluster: str, owned: Report) -> bytes:
     """All bundles of a broker, as a note, which rounds ignore."""
+    return encode_note("owned-bundles", cluster, owned)
+
+
+def encode_note(note: str, cluster: str, report: Report) -> bytes:
+    """A note about a broker, of this name."""
     return msgspec.json.encode(
         {
             "v": 1,
             "kind": "note",
-            "note": "owned-bundles",
+            "note": note,
             "cluster": cluster,
-            "broker": owned.broker,
-            "ts": owned.ts,
-            "report": msgspec.Raw(owned.body),
+            "broker": report.broker,
+            "ts": report.ts,
+            "report": msgspec.Raw(report.body),
         }
     )
 

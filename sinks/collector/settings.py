@@ -27,6 +27,16 @@ class CollectorSettings:
             le=600_000,
         ),
     ] = 3_000
+    hot_bundle_mb: Annotated[
+        float,
+        Setting(
+            "Traffic from which on a bundle is hot: the collector reads its topics, of one bundle "
+            "per pass; a message counts at least 1 kB; 0 = never",
+            "MB/s",
+            ge=0,
+            le=1_000_000,
+        ),
+    ] = 20.0
     #: Brokers asked concurrently.
     max_concurrent: int = 64
     #: Most passes in a row that skip a failing broker (they skip it 1, 2, 4 … times).

@@ -210,8 +210,26 @@ class PulsarAdmin:
         """Figures of a persistent topic since its owner has loaded it, from the broker that owns
         it. Raises NotOwned if that is another one.
         """
-        path = _path("persistent", *topic.removeprefix("persistent://").split("/"), "stats")
+        path = _topic_path(topic, "stats")
         return self._json(Call(f"the figures of {topic}", path, at=broker, follow=False), dict)
+
+    def partitions(self, topic: str) -> int:
+        """Number of partitions of a topic, by its name without a partition; 0 = not partitioned."""
+        call = Call(f"the partitions of {topic}", _topic_path(topic, "partitions"))
+        return _whole(self._json(call, dict), "partitions")
+
+    def dispatch_limits(self, topic: str, broker: str) -> tuple[int, int]:
+        """The dispatch limits (messages/s, bytes/s; 0 or less = none) in force for each partition
+        of a topic: its own, its namespace's or the brokers'. `broker`: the owner of the topic's
+        bundle; another one would look it up, and so make a broker own it.
+        """
+        path = _topic_path(topic, "dispatchRate") + "?applied=true"
+        found = self._json(
+            Call(f"the dispatch limits of {topic}", path, at=broker, follow=False), dict
+        )
+        return _whole(found, "dispatchThrottlingRateInMsg"), _whole(
+            found, "dispatchThrottlingRateInByte"
+        )
 
     def unload(self, bundle: str, destination: str | None) -> None:
         """Unloads a bundle, to `destination` if given. Not retried here: check the owner before you
@@ -342,6 +360,16 @@ def _of(what: str, broker: str | None) -> str:
 
 def _path(*parts: str) -> str:
     return "/".join(["/admin/v2", *(quote(part, safe=":") for part in parts)])
+
+
+def _topic_path(topic: str, part: str) -> str:
+    domain, _, name = topic.partition("://")
+    return _path(domain, *name.split("/"), part)
+
+
+def _whole(found: dict[str, Any], name: str) -> int:
+    value = found.get(name)
+    return value if isinstance(value, int) else 0
 
 
 def _host_and_port(url: object) -> str | None:

@@ -61,6 +61,7 @@ def encode_command(command: Command) -> bytes:
         ),
         issued_at_ms=command.issued_at_ms,
         expires_at_ms=command.expires_at_ms,
+        boundaries=list(command.boundaries) or UNSET,
         algorithm=or_unset(command.algorithm),
         limits=UNSET if command.limits is None else dict(command.limits),
     )

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sinks.wire.contracts.execution import OutcomeRecord, or_none
+from sinks.wire.contracts.execution import LONGEST_NAME, OutcomeRecord, or_none
 from sinks.wire.contracts.telemetry import (
     BrokerFigures,
     BrokerLoadRecord,
+    BundleTopicsReport,
     IntentRecord,
     LoadReportRecord,
     LocalBrokerData,
@@ -40,10 +41,12 @@ from sinks.wire.names_and_times import (
 from sinks.wire.operator_records import to_intent
 from strategies.cluster import model
 from strategies.cluster.move_cost import MoveCost
+from strategies.cluster.topics_of_bundle import MOST_TOPICS, TopicLoad, TopicsOfBundle
 from strategies.errors import WireError
 
 _BROKER = msgspec.json.Decoder(str)
 _OWNED = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TOPICS = msgspec.json.Decoder(BundleTopicsReport)
 _SIX_FIGURES = struct.Struct(">6d")
 
 
@@ -179,18 +182,43 @@ def _outcome_report(message: OutcomeReportRecord, origin: bytes) -> model.Outcom
     )
 
 
-def _note(message: NoteRecord, origin: bytes) -> model.Note | model.Owned:
-    """A note for people, in any form; the collector's list of a broker's bundles, if it is one."""
-    note = model.Note(message.cluster, message.ts, origin)
-    if bytes(message.note) != b'"owned-bundles"':
+def _note(message: NoteRecord, origin: bytes) -> model.Note | model.Owned | TopicsOfBundle:
+    """A note for people, in any form; one of the collector's for rounds, if it is one."""
+    note, kind = model.Note(message.cluster, message.ts, origin), bytes(message.note)
+    if kind not in (b'"owned-bundles"', b'"topics-of-bundle"'):
         return note
     try:
-        broker, owned = _BROKER.decode(message.broker), _OWNED.decode(message.report)
+        broker = _BROKER.decode(message.broker)
+        if kind != b'"owned-bundles"':
+            return _topics(message, broker, _TOPICS.decode(message.report), origin) or note
+        owned = _OWNED.decode(message.report)
     except ValueError:
         return note
     if not is_broker(broker) or not all(map(is_bundle, owned)):
         return note
     return model.Owned(message.cluster, broker, message.ts, tuple(owned), origin)
+
+
+def _topics(
+    message: NoteRecord, broker: str, report: BundleTopicsReport, origin: bytes
+) -> TopicsOfBundle | None:
+    names = [topic[0] for topic in report.topics[: MOST_TOPICS + 1]]
+    bounded = len(names) <= MOST_TOPICS and all(len(name) <= LONGEST_NAME for name in names)
+    if not (bounded and is_broker(broker) and is_bundle(report.bundle)):
+        return None
+    return TopicsOfBundle(
+        message.cluster,
+        broker,
+        message.ts,
+        report.bundle,
+        tuple(TopicLoad(*topic) for topic in report.topics),
+        report.others,
+        report.others_msg_rate,
+        report.others_throughput,
+        or_none(report.partitions),
+        or_none(report.dispatch),
+        origin,
+    )
 
 
 def to_outcome(record: OutcomeRecord, place: str = "$") -> model.Outcome:

@@ -16,6 +16,7 @@ from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.remembered_intents import NO_INTENTS, Intents
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory
+from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.settings import RoundSettings
 
 #: Producers other than brokers, under names that no broker has.
@@ -183,6 +184,8 @@ class ClusterState:
     rivals: Rivals = NO_RIVALS
     #: Measured pauses of the newest moves, ascending.
     pauses: tuple[MeasuredPause, ...] = ()
+    #: Bundle → its topics, oldest record first.
+    topics: Mapping[str, TopicsOfBundle] = field(default_factory=dict)
     #: The quota of its records.
     bulkhead: Bulkhead = EMPTY
     #: A warm start decided on commands that were not published, and the state still holds their

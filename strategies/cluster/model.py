@@ -15,6 +15,7 @@ from strategies.bundles import BundleLoads, Floats, Ints, TableSummary, no_bundl
 from strategies.cluster.intent_records_and_states import Intent, IntentStatus
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.cluster.round_figures import Certificate, Forecast, RoundState, Spread
+from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.filters.broker_filters import EvenDistribution
 from strategies.filters.policies import PoliciesView
 
@@ -196,8 +197,9 @@ class Command:
     expected: Expected
     issued_at_ms: int
     expires_at_ms: int
-    #: Pulsar's name of a split's algorithm.
+    #: Pulsar's name of a split's algorithm, and the hashes at which it cuts if they are given.
     algorithm: str | None = None
+    boundaries: tuple[int, ...] = ()
     #: The dispatch limits that a throttle advises.
     limits: Mapping[str, Scalar] | None = None
 
@@ -385,5 +387,7 @@ class Owned:
     origin: bytes = b""
 
 
-TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Note | Intent | Owned
+#: The records without a part in the cluster's time.
+Untimed = Note | Intent | Owned | TopicsOfBundle
+TelemetryRecord = LoadReport | Tombstone | Sweep | OutcomeReport | Policies | Untimed
 Event = Command | Round | Rejection

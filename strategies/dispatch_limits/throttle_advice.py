@@ -41,6 +41,16 @@ class AdviceSettings:
             le=100_000,
         ),
     ] = 85.0
+    max_partition_mb: Annotated[
+        float,
+        Setting(
+            "Traffic of one partition above which more partitions are advised for the largest "
+            "topic of a hot bundle",
+            "MB/s",
+            ge=0.001,
+            le=1_000_000,
+        ),
+    ] = 20.0
     #: Time until the same bundle may get advice again.
     repeat_ms: int = 3_600_000
     #: Most dispatch limits that one round advises, fullest brokers first.

@@ -148,6 +148,13 @@ class Estimate:
         forecast = self._forecast.get(broker)
         return usage if forecast is None else max(0.0, usage + forecast)
 
+    def usage_with(self, broker: str, source: str, share: float) -> float:
+        """Usage (fraction) of a broker if it took over this part of the reported load of `source`,
+        after the decisions applied so far.
+        """
+        burden = self._usage(burdened(self._figures[broker], self._brokers[source].figures, share))
+        return max(0.0, burden + self._forecast.get(broker, 0.0))
+
     def changed_usages(self) -> dict[str, float]:
         """Usage of the brokers that decisions changed, in the cluster's order, without the
         thousands that stay the same.

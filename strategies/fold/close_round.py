@@ -12,6 +12,7 @@ from strategies.cluster.model import Event
 from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.remembered_intents import forget_old_intents
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
+from strategies.cluster.topics_of_bundle import TOPICS_MS
 from strategies.fold.first_records_of_log import may_close_first_round
 from strategies.fold.load_reports import depart, forget_notes, notes_about
 from strategies.fold.outcomes import apply_commands, drop_finished_orders
@@ -181,6 +182,11 @@ def _drop_expired(
             broker: ts
             for broker, ts in state.gone.items()
             if ts >= now_ms - settings.max_clock_jump_ms or broker in noted
+        },
+        topics={
+            bundle: known
+            for bundle, known in state.topics.items()
+            if abs(now_ms - known.ts) <= TOPICS_MS
         },
         intents=forget_old_intents(state.intents, now_ms, settings.max_clock_jump_ms),
         rivals=update_yielding(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),

@@ -24,6 +24,7 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
+from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
 from strategies.fold.close_round import RoundCloser, SweepOfRound, closing_condition
@@ -35,6 +36,7 @@ from strategies.fold.load_reports import (
     fold_early,
     fold_intent,
     keep_note,
+    keep_topics,
 )
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
@@ -246,6 +248,9 @@ class Engine:
         if isinstance(record, Owned):
             keep_note(record, store, self._rules.round.max_clock_jump_ms)
             return []
+        if isinstance(record, TopicsOfBundle):
+            keep_topics(record, store)
+            return []
         early = store.get_cluster().early
         if early is None:
             return self._fold_timed(record, store)
@@ -291,6 +296,6 @@ def _apply(record: TelemetryRecord, store: StateStore) -> Rejection | None:
             store.put_cluster(learn_outcome(record, store.get_cluster(), store))
         case Policies():
             store.put_cluster(replace(store.get_cluster(), policies=record.snapshot))
-        case Intent() | Owned() | Note():  # neither has a time
+        case Intent() | Owned() | TopicsOfBundle() | Note():  # none of them has a time
             pass
     return None

@@ -68,6 +68,7 @@ class StartFold:
                 round_at_ms=start,
                 intents=before.intents,
                 bulkhead=before.bulkhead,
+                topics=before.topics,
             )
         )
         return [event for record in records for event in self._continue(record, store)]

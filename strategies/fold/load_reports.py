@@ -20,6 +20,7 @@ from strategies.cluster.cluster_state import (
     ClusterState,
     InFlight,
     StateStore,
+    newest_entries,
     quick_replace,
     read_note,
     tolerance_of,
@@ -35,6 +36,7 @@ from strategies.cluster.model import (
 )
 from strategies.cluster.packed_records import EarlyRecord, compress_record
 from strategies.cluster.remembered_intents import Intents
+from strategies.cluster.topics_of_bundle import MOST_BUNDLES, TopicsOfBundle
 from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
 from strategies.fold.first_records_of_log import MOST_EARLY_RECORDS
 from strategies.fold.foreign_moves import Listing, learn_list
@@ -327,6 +329,16 @@ def keep_note(record: Owned, store: StateStore, jump_ms: int) -> None:
         return  # a modular broker, whose reports list all of its bundles
     rivals = learn_list(state.rivals, _listing(record, before, state))
     store.put_cluster(replace(state, rivals=rivals))
+
+
+def keep_topics(record: TopicsOfBundle, store: StateStore) -> None:
+    """Stores the topics of a bundle, whose time the next round judges."""
+    state = store.get_cluster()
+    if state.clock is None and not state.early:  # a name without reports leaves no state
+        return
+    others = {bundle: known for bundle, known in state.topics.items() if bundle != record.bundle}
+    topics = {**others, record.bundle: replace(record, origin=b"")}
+    store.put_cluster(replace(state, topics=newest_entries(topics, MOST_BUNDLES)))
 
 
 def forget_notes(

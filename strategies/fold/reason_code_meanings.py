@@ -20,7 +20,7 @@ from strategies.round import (
 )
 from strategies.shedding import bundles_to_shed, candidates, reason_texts
 from strategies.shedding.contract import SheddingStrategy
-from strategies.splitting import when_extensible, when_modular
+from strategies.splitting import due, when_extensible, when_modular
 from strategies.states_and_advice_of_codes import Meanings
 
 #: The modules with reason codes that belong to no single strategy or placement.
@@ -29,7 +29,7 @@ RULES = (
     *(anti_affinity, broker_filters, isolation, filter_order_and_settings),
     *(rule_errors, contract, destinations),
     *(clearance, drain_step, compared_resources, round, participating_brokers, yielding),
-    *(candidates, reason_texts, bundles_to_shed, when_extensible, when_modular),
+    *(candidates, reason_texts, bundles_to_shed, due, when_extensible, when_modular),
 )
 
 

@@ -29,6 +29,7 @@ class DecidedAction:
     action: Literal["unload", "transfer", "split", "throttle"]
     decision: Decision
     algorithm: str | None = None
+    boundaries: tuple[int, ...] = ()
     limits: Mapping[str, Scalar] | None = None
 
 
@@ -57,6 +58,7 @@ def number_command(
         issued_at_ms=round_input.now_ms,
         expires_at_ms=min(round_input.now_ms + rules.round.command_ttl_ms, LARGEST_TIME),
         algorithm=order.algorithm,
+        boundaries=order.boundaries,
         limits=order.limits,
     )
 

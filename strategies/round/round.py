@@ -35,6 +35,7 @@ from strategies.round.commands_and_record import (
 from strategies.round.compared_resources import adapt_memory, waiting_skip
 from strategies.round.drain_progress import update_intents
 from strategies.round.drain_step import DrainStep, drain_step
+from strategies.round.hot_bundles import HotBundles
 from strategies.round.participating_brokers import Screening, moves_on_the_way, screen, view_of
 from strategies.round.round_input_and_digest import RoundInput, RoundResult, Rules
 from strategies.round.state_of_round import RoundFacts, state_of
@@ -132,22 +133,24 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         view,
         {**drained, **leaving.kept},
         round_input.state.memory.split_hits,
-        _split_rules(rules, leaving, bundles_in),
+        replace(_split_rules(rules, leaving, bundles_in), topics=round_input.state.topics),
     )
     estimate = Estimate(assessment.whole, rules.usage)
     usage = estimate.usages()
-    orders = [
-        *map(_move, drained.values()),
-        *map(_move, leaving.kept.values()),
-        *(
-            DecidedAction("split", decision, algorithm=rules.splitting.algorithm)
-            for decision in splits.decisions
-        ),
-    ]
+    orders = [*map(_move, drained.values()), *map(_move, leaving.kept.values())]
+    commands = [number_command(order, estimate, round_input, rules) for order in orders]
+    # After the moves, because a split names the broker that is to be emptiest then.
+    hot = HotBundles(round_input.state.topics, estimate, view, rules)
+    stay = [*map(hot.split, splits.decisions)]
     yields = round_input.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
-        orders += _advice(assessment, round_input, orders, bundles_in, rules, usage=usage)
-    commands = tuple(number_command(order, estimate, round_input, rules) for order in orders)
+        decided = [*orders, *stay]
+        stay += map(
+            hot.advise,
+            _advice(assessment, round_input, decided, bundles_in, rules, usage=usage),
+        )
+    orders += stay
+    commands += [number_command(order, estimate, round_input, rules) for order in stay]
     intents = update_asked_moves(
         update_intents(round_input, assessment.screening, assessment.drains, rules),
         round_input,
@@ -161,7 +164,7 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         usage=usage,
         usage_after=usage | estimate.changed_usages(),
         commands=tuple(command.id for command in commands),
-        skips=_skips(round_input, assessment, leaving.skips, splits.skips),
+        skips=tuple(map(hot.explain, _skips(round_input, assessment, leaving.skips, splits.skips))),
         certificate=assessment.shedding.certify(leaving.kept),
         forecast=assessment.shedding.forecast,
         state=_derive_state(
@@ -172,7 +175,7 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         measured=_changed_usages(assessment, usage, rules) if assessment.under_way else {},
     )
     return RoundResult(
-        commands,
+        tuple(commands),
         _with_spreads(record, assessment),
         Memory(leaving.memory.brokers, replace(leaving.memory.cluster, split_hits=splits.hits)),
         estimate.loads,

@@ -274,6 +274,10 @@ def digest_of(round_input: RoundInput, cool_down_ms: int) -> str:
         )
     if round_input.state.rivals.moves:
         inputs.append(values_for_digest(round_input.state.rivals))
+    if round_input.state.topics:
+        inputs.append(
+            [asdict(known) | {"origin": ""} for known in round_input.state.topics.values()]
+        )
     # Only the pace of drains uses the pauses.
     if round_input.state.intents.drains and round_input.state.pauses:
         inputs.append(round_input.state.pauses)

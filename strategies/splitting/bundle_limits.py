@@ -22,6 +22,9 @@ Algorithm = Literal[
     "flow_or_qps_equally_divide",
 ]
 
+#: Algorithms for which a round names the boundary itself: by the traffic of the bundle's topics.
+BY_TRAFFIC = ("flow_or_qps_equally_divide", "specified_positions_divide")
+
 #: Codes of the reasons, in the order in which they are checked.
 REASONS = ("topics", "sessions", "msg-rate", "bandwidth")
 

@@ -8,14 +8,19 @@ from strategies.bundles import parse_bundle
 from strategies.cluster.model import BrokerLoad, BundleStats, ClusterView, Decision, Skip
 from strategies.filters.filter_order_and_settings import LoadManager
 from strategies.settings import Mode
-from strategies.splitting.bundle_limits import SplitSettings
+from strategies.splitting.bundle_limits import BY_TRAFFIC, SplitSettings
 from strategies.splitting.when_extensible import (
     BrokerContext,
     extensible_splits,
     java_extensible_splits,
 )
 from strategies.splitting.when_modular import Splits, java_modular_splits, modular_splits
-from strategies.states_and_advice_of_codes import Refusal
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning, Refusal
+
+#: The reason codes of this module.
+MEANINGS = (Meaning("topics-awaited", "waiting", 705, NEXT_ROUNDS),)
+#: Number of rounds that a split by traffic waits for the topics of its bundle.
+_AWAITED_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class SplitRules:
     splitter: Splitter
     bundles_in: Callable[[str], int]
     closed: Refusal | None = None
+    #: Bundles whose topics are known.
+    topics: Collection[str] = ()
 
 
 def due_splits(
@@ -68,7 +75,11 @@ def due_splits(
         found, skips = splits.decisions, splits.skips
     kept, more = dict[str, Decision](), list[Skip]()
     for decision in found:
-        why = _stays_for_now(decision, kept, view, leaving) or rules.closed
+        why = (
+            _stays_for_now(decision, kept, view, leaving)
+            or rules.closed
+            or _awaits_topics(decision.bundle, hits, rules)
+        )
         if why is None:
             kept[decision.bundle] = replace(decision, text=f"it {decision.text}")
             continue
@@ -81,7 +92,11 @@ def due_splits(
                 decision.source,
             )
         )
-        if extensible and rules.splitter.keeps_due and decision.bundle not in kept:
+        if (
+            (extensible or why.code == "topics-awaited")
+            and rules.splitter.keeps_due
+            and decision.bundle not in kept
+        ):
             counted[decision.bundle] = hits.get(decision.bundle, 0) + 1
     return Splits(
         tuple(kept.values()),
@@ -145,3 +160,14 @@ def _stays_for_now(
     if view.is_excluded(bundle):
         return Refusal("excluded-namespace", "its namespace is one of those that stay")
     return None
+
+
+def _awaits_topics(bundle: str, hits: Mapping[str, int], rules: SplitRules) -> Refusal | None:
+    """Why a split by traffic waits; None from the round on in which the topics are known, or after
+    some rounds without them. As with all that is due and stays, hits count the rounds.
+    """
+    before = rules.settings.hit_count if rules.load_manager == "extensible" else 0
+    waits = hits.get(bundle, 0) - before < _AWAITED_ROUNDS and bundle not in rules.topics
+    if not (waits and rules.splitter.keeps_due and rules.settings.algorithm in BY_TRAFFIC):
+        return None
+    return Refusal("topics-awaited", "its topics are not known yet; the collector reads them")

@@ -92,6 +92,7 @@ class Cluster:
     led: bool = True
     #: Topic → its figures at its owner, counted since the owner has it.
     figures: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    dispatch_rate: dict[str, int] = field(default_factory=dict)
     unhealthy: set[str] = field(default_factory=set)
     being_unloaded: set[str] = field(default_factory=set)
 
@@ -204,13 +205,25 @@ class Cluster:
                 return Answer(200, self.groups.get(f"{tenant}/{namespace}", "").encode())
             case ["namespaces", tenant, namespace, "topics"] | ["persistent", tenant, namespace]:
                 return _ok(list(self.topics.get(f"{tenant}/{namespace}", ())))
-            case ["persistent", tenant, namespace, topic, "stats"]:
-                return self._figures(request, f"{tenant}/{namespace}", topic)
+            case ["persistent", tenant, namespace, topic, kind]:
+                return self._of_topic(request, f"{tenant}/{namespace}", topic, kind)
             case ["tenants"]:
                 return _ok(sorted({bundle.split("/")[0] for bundle in self.owners}))
             case ["namespaces", tenant]:
                 namespaces = {bundle.rpartition("/")[0] for bundle in self.owners}
                 return _ok(sorted(one for one in namespaces if one.startswith(f"{tenant}/")))
+        return _error(404, "no such resource")
+
+    def _of_topic(self, request: Request, namespace: str, topic: str, kind: str) -> Answer:
+        prefix = f"persistent://{namespace}/{topic}-partition-"
+        if kind == "partitions" and (
+            partitions := [one for one in self.figures if one.startswith(prefix)]
+        ):
+            return _ok({"partitions": len(partitions)})
+        if kind == "dispatchRate" and self.dispatch_rate:
+            return _ok(self.dispatch_rate)
+        if kind == "stats":
+            return self._figures(request, namespace, topic)
         return _error(404, "no such resource")
 
     def _topics_of_bundle(self, request: Request, namespace: str, range_: str) -> Answer:

@@ -73,6 +73,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "rehearsed": COMMAND,
         "strays": Bound("producers", lambda of: of.brokers + 2),
         "pauses": Bound("the 64 newest", lambda _: 64),
+        "topics": Bound("the 16 newest", lambda _: 16),
     },
     Bulkhead: {"windows": Bound("8 minutes", lambda _: 8)},
     BrokerState: {

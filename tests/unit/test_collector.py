@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from sinks.collector.broker_poll import BrokerPoll
@@ -17,8 +18,10 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import open_publisher
+from sinks.wire.contracts.telemetry import NamespaceBundleStats
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Policies, Sweep
+from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.errors import Unauthorized
 from strategies.filters.isolation import isolated
 from strategies.filters.policies import PoliciesView, read_policies
@@ -29,6 +32,7 @@ from tests.topic_uris import topic_of
 from tests.unit.command_line import rebalancer
 from tests.world.placement import policy
 from tools.processes.set_words import set_words
+from tools.traffic.racing import topics_in
 
 DATA = Path(__file__).parents[1] / "data"
 REPORT = json.loads((DATA / "load-report-4.2.4.json").read_text("utf-8"))
@@ -314,3 +318,41 @@ def test_one_look_is_a_table_and_publishes_nothing(pulsar: FakePulsar, control: 
     brokers = document.json["brokers"]
     assert [one["broker"] for one in brokers] == sorted(pulsar.cluster.brokers)
     assert sum(one["missing"] is None for one in brokers) == 2
+
+
+def test_the_topics_of_one_hot_bundle_are_read_per_pass(
+    pulsar: FakePulsar, control: Control
+) -> None:
+    """Its report names a bundle with 60 MB/s and one with many small messages."""
+    hot, many = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
+    broker = sorted(pulsar.cluster.brokers)[0]
+    idle = {one.name: 0 for one in msgspec.structs.fields(NamespaceBundleStats)}
+    stats = {hot: {**idle, "msgThroughputIn": 6e7}, many: {**idle, "msgRateOut": 3e4}}
+    pulsar.cluster.reports[broker] = {**REPORT, "lastStats": stats}
+    pulsar.cluster.owners = {hot: broker, many: broker}
+    names = [topic for one in (hot, many) for topic in topics_in(one, 70)]
+    pulsar.cluster.figures = {
+        f"{topic}-partition-{at}": {"msgThroughputIn": 1e6 + at, "msgRateIn": 10.0}
+        for at, topic in enumerate(names)
+    }
+    pulsar.cluster.dispatch_rate = {"dispatchThrottlingRateInByte": 5_000_000}
+    with collector(pulsar, control) as collecting:
+        for _ in range(4):
+            collecting.step()
+    assert len(records(control, TopicsOfBundle)) == 2, "the others are a minute old at most"
+    with collector(pulsar, control, hot_bundle_mb=0.0) as collecting:
+        collecting.step()
+
+    first, second = records(control, TopicsOfBundle)
+    assert (first.bundle, second.bundle, first.broker) == (hot, many, broker)
+    loads = [topic.throughput for topic in first.topics]
+    assert loads == sorted(loads, reverse=True)[:64]
+    assert first.others_throughput == pytest.approx(1e6 * first.others, rel=0.01)
+    assert (first.partitions, first.dispatch) == (1, (0, 5_000_000))
+
+    given = set_words(control.settings(pulsar__admin_urls=pulsar.admin_urls))
+    read = rebalancer("collect", "--topics", hot, *given)
+    missing = rebalancer("collect", "--topics", "t/ns/0x00000000_0x00000001", *given)
+    assert "6 others" in read.out
+    assert "5.0 MB/s; below 20 MB/s" in read.words
+    assert missing.code == 2

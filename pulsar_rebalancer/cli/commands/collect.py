@@ -15,15 +15,19 @@ from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_l
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.collector.broker_poll import Pass, Report
-from sinks.collector.collector import encode_report, longest_step_s
+from sinks.collector.collector import encode_note, encode_report, longest_step_s
+from sinks.collector.hot_bundle_topics import read_topics
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.service_metrics import CollectorMetrics, file_topics
+from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings, admin_urls
 from sinks.topics.open_topics import open_publisher
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport
+from strategies.cluster.topics_of_bundle import TopicsOfBundle
+from strategies.dispatch_limits.hot_topic_text import MB, hot_topic_text
 from strategies.errors import RebalancerError, WireError
 from strategies.figures.usage import percent, weighted_usage
 from strategies.settings import Weights
@@ -38,6 +42,13 @@ def collect(
     once: Annotated[
         bool, typer.Option("--once", help="Run one pass and print it as a table; publish nothing.")
     ] = False,
+    topics: Annotated[
+        str,
+        typer.Option(
+            metavar="BUNDLE",
+            help="Print the topics of one bundle, as its owner reports them; publish nothing.",
+        ),
+    ] = "",
     telemetry: options.Topic = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -62,6 +73,9 @@ def collect(
     settings = options.settings(config, overrides, *options.flags(topics__telemetry=telemetry))
     log = log_of(settings)
     with stopping() as stop, log.errors(debug=options.debug(ctx)):
+        if topics:
+            _print_topics(topics, settings)
+            return
         if once:
             _print_once(settings, stop, log, as_json)
             return
@@ -107,6 +121,31 @@ def _collect(settings: Settings, stop: Stop, log: Log) -> None:
                 known=known,
                 on_step=metrics.stepped,
             )
+
+
+def _print_topics(bundle: str, settings: Settings) -> None:
+    """Prints the largest topics, and what helps if the bundle is too hot."""
+    for cluster in settings.clusters:
+        with closing(PulsarAdmin(cluster)) as admin:
+            owner = admin.owner(bundle)
+            if owner is None:
+                continue
+            found = read_topics(admin, bundle, owner)
+        note = ("topics-of-bundle", cluster.cluster, Report(owner, 0, msgspec.json.encode(found)))
+        known = decode(encode_note(*note), b"")
+        assert isinstance(known, TopicsOfBundle)
+        rest = [(f"{found.others} others", found.others_msg_rate, found.others_throughput)]
+        rows = [
+            [name, f"{rate:.0f}", f"{load / MB:.2f}"]
+            for name, rate, load in (*found.topics, *rest[: found.others])
+        ]
+        console.show(
+            console.Sheet([("topic", "left"), ("msg/s", "right"), ("MB/s", "right")], rows)
+        )
+        if text := hot_topic_text(known, settings.engine.throttling.max_partition_mb):
+            console.say(text)
+        return
+    raise typer.BadParameter(f"no broker owns {bundle}", param_hint="--topics")
 
 
 def _print_once(settings: Settings, stop: Stop, log: Log, as_json: bool) -> None:

@@ -272,9 +272,33 @@ class IntentRecord(ClusterRecord, frozen=True, tag_field="kind", tag="intent"):
     sig: Signature | UnsetType = UNSET
 
 
+class BundleTopicsReport(Struct, frozen=True, omit_defaults=True):
+    """`report` of the note `topics-of-bundle`: the loaded topics of one hot bundle."""
+
+    bundle: str
+    topics: Annotated[
+        list[tuple[str, MsgRate, Throughput]],
+        Meta(description="name, messages/s and bytes/s, in + out; the largest first"),
+    ]
+    others: Annotated[Count, Meta(description="number of topics without a name here")] = 0
+    others_msg_rate: MsgRate = 0.0
+    others_throughput: Throughput = 0.0
+    partitions: (
+        Annotated[Count, Meta(description="of the largest topic; 0 = not partitioned")] | UnsetType
+    ) = UNSET
+    dispatch: (
+        Annotated[
+            tuple[int, int],
+            Meta(description="dispatch limits of the largest topic: messages/s, bytes/s"),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
 class NoteRecord(Struct, frozen=True, tag_field="kind", tag="note"):
     """A remark for people, which the engine ignores, whatever else it contains; except
-    `owned-bundles`: `report` names all bundles of `broker`, by which drains know them.
+    `owned-bundles`: `report` names all bundles of `broker`, by which drains know them; and
+    `topics-of-bundle`: `report` has the topics of a hot bundle of `broker`.
     """
 
     v: Version
