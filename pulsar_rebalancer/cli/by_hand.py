@@ -1,11 +1,11 @@
-"""Moves by hand, as `move`, `unload` and `undo` share them: shows what the next round would do,
-asks, writes the records, and waits until the bundles have moved.
+"""Moves and splits by hand, as `move`, `unload`, `undo` and `split` share them: shows what the next
+round would do, asks, writes the records, and waits until it is done.
 """
 
 import signal
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Any
@@ -30,8 +30,6 @@ _COLUMNS: Sequence[tuple[str, console.Side]] = (
     ("bundle", "left"),
     ("from, usage", "left"),
     ("to, usage", "left"),
-    ("moves", "right"),
-    ("pause", "right"),
 )
 _STATES = {"moving": "on their way", "blocked": "waiting", "cancelled": "given up"}
 #: Number of bundles that a line names.
@@ -72,34 +70,46 @@ def ask_moves(
     moves: Sequence[tuple[str, str | None]],
     chosen: MoveOptions,
 ) -> None:
-    """Shows what would become of moves, bundle and destination (None: any broker), and asks for
-    those that can be. Raises IntentError if none can be or one does not happen, typer.Exit
-    without a yes, and after a signal.
+    """Asks for moves, bundle and destination (None: any broker), as `ask` does."""
+    records = [session.record("move", to, bundle=bundle) for bundle, to in moves]
+    ask(session, present, records, chosen, show=_show)
+
+
+def ask(
+    session: IntentSession,
+    present: PresentCluster,
+    records: Sequence[Intent],
+    chosen: MoveOptions,
+    *,
+    show: Callable[[Sequence[Proposal], PresentCluster], None],
+) -> None:
+    """Shows what would become of records about bundles, all moves or all splits, and asks for
+    those that can be. Raises IntentError if none can be or one does not happen, typer.Exit without
+    a yes, and after a signal.
     """
-    asked_ms = wall_clock_ms()
-    intents = [
-        replace(session.record("move", to, bundle=bundle), ts=asked_ms + place)  # keeps the order
-        for place, (bundle, to) in enumerate(moves)
-    ]
+    asked_ms, verb = wall_clock_ms(), records[0].action
+    intents = [replace(one, ts=asked_ms + place) for place, one in enumerate(records)]  # in order
     proposals = present.preview(intents)
     wanted = [one.intent for one in proposals if one.status.state not in ENDED]
     refused = [one.status for one in proposals if one.status.state == "refused"]
     if refused and not wanted:
         raise IntentError(f"{refused[0].text}. {refused[0].advice} Nothing has changed.")
     if not chosen.as_json:
-        _show(proposals, present)
+        show(proposals, present)
     what = f"{counted(len(wanted), 'bundle')} of {session.cluster}"
-    asked = bool(wanted) and (chosen.yes or (not chosen.as_json and agrees(f"Move {what}?")))
+    asked = bool(wanted) and (
+        chosen.yes or (not chosen.as_json and agrees(f"{verb.capitalize()} {what}?"))
+    )
     ended = dict[str, IntentStatus]()
     if asked:
         waited_ms = wall_clock_ms() - asked_ms  # maybe longer than a record is believed
         session.write(*(replace(one, ts=one.ts + waited_ms) for one in wanted))
-        session.note(f"asked to move {what} as {session.by}; {_PROGRESS}", "asked")
+        session.note(f"asked to {verb} {what} as {session.by}; {_PROGRESS}", "asked")
         ended = {} if chosen.no_wait else _moved(session, wanted)
     if chosen.as_json:
         body = {"cluster": session.cluster, "asked": asked}
         rows = [_as_object(one, ended) for one in proposals]
-        console.print_json("moves", 1, {**body, "moves": rows})
+        console.print_json(f"{verb}s", 1, {**body, f"{verb}s": rows})
     if wanted and not asked:
         console.progress("nothing has been asked; --yes does what is shown")
         raise typer.Exit(exit_codes.NOT_ASKED)
@@ -107,7 +117,8 @@ def ask_moves(
     if left:
         first = left[0]
         rest = f", nor {len(left) - 1} more" if len(left) > 1 else ""
-        raise IntentError(f"{first.bundle} has not moved{rest}: {first.text}. {first.advice}")
+        what = "has not moved" if verb == "move" else "is not split as asked"
+        raise IntentError(f"{first.bundle} {what}{rest}: {first.text}. {first.advice}")
 
 
 def agrees(question: str) -> bool:
@@ -130,7 +141,9 @@ def _moved(session: IntentSession, wanted: Sequence[Intent]) -> dict[str, Intent
     session.answered(wanted[0])
     known = (status for done in session.answers.newest for status in done.intents)
     first = [status for status in known if status.id in ids]
-    for found in chain([first], statuses_of(session, wanted, f"the moves go on; {_PROGRESS}")):
+    for found in chain(
+        [first], statuses_of(session, wanted, f"the {wanted[0].action}s go on; {_PROGRESS}")
+    ):
         last |= {status.id: status for status in found}
         line = _progress(list(last.values()), len(wanted))
         if line != said:
@@ -165,7 +178,7 @@ def _show(proposals: Sequence[Proposal], present: PresentCluster) -> None:
             console.say("to: as the next round would choose; the one that moves it chooses again")
     console.say(
         *in_groups(
-            {one.intent.bundle or "": _stays(one.status) for one in proposals if not one.command}
+            {one.intent.bundle or "": stays(one.status) for one in proposals if not one.command}
         )
     )
 
@@ -178,7 +191,8 @@ def in_groups(reasons: Mapping[str, str]) -> list[str]:
     return [f"{first_of(alike, _NAMED)} {why}" for why, alike in names.items()]
 
 
-def _stays(status: IntentStatus) -> str:
+def stays(status: IntentStatus) -> str:
+    """The end of a sentence about a bundle without a command."""
     how = "stays" if status.state in ENDED else "would wait"
     advice = "" if status.advice == NOTHING else f". {status.advice}"
     return f"{how}: {status.text}{advice}"
@@ -187,13 +201,14 @@ def _stays(status: IntentStatus) -> str:
 def _row(one: Proposal, command: Command) -> list[console.Cell]:
     bundle, expected = one.bundle, command.expected
     assert bundle is not None  # a round moves only what reports list
-    to = _change(expected.destination_before, expected.destination_after)
+    size = f"{bundle.throughput / MIB:.1f} MiB/s, {counted(bundle.topics, 'topic')}"
     return [
-        command.bundle,
+        (command.bundle, f"{size}, pause {bundle.pause_ms / 1000:.2f} s"),
         (command.source, _change(expected.source_before, expected.source_after)),
-        (command.destination or "Pulsar chooses", to),
-        (f"{bundle.throughput / MIB:.1f} MiB/s", counted(bundle.topics, "topic")),
-        f"{bundle.pause_ms / 1000:.2f} s",
+        (
+            command.destination or "Pulsar chooses",
+            _change(expected.destination_before, expected.destination_after),
+        ),
     ]
 
 
@@ -203,12 +218,13 @@ def _change(before: float | None, after: float | None) -> str:
 
 
 def _as_object(one: Proposal, ended: Mapping[str, IntentStatus]) -> dict[str, Any]:
-    """A proposal, and the last status of its intent."""
-    command = one.command
+    """A proposal, and the last status of its intent; None before its end is waited for."""
+    command, status = one.command, ended.get(one.intent.id)
     return {
         "bundle": one.intent.bundle,
         "present": None if one.bundle is None else asdict(one.bundle),
         "destination": None if command is None else command.destination,
         "expected": None if command is None else asdict(command.expected),
-        "intent": as_object(ended.get(one.intent.id, one.status)),
+        "preview": as_object(one.status),
+        "intent": None if status is None else as_object(status),
     }

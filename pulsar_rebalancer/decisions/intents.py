@@ -28,7 +28,8 @@ from strategies.cluster.model import Round
 from strategies.cluster.remembered_intents import intents_of_statuses
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
 from strategies.figures.texts_of_counts_names_and_ages import counted
-from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
+from strategies.fold.accept_intent import accept
+from strategies.fold.intent_refusals import IntentFleet, IntentRefusal
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
 _UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -118,7 +119,9 @@ def write_intents(
 def what_of(status: IntentStatus) -> str:
     """`drain b1:8080`, `roll of 4 brokers`, `move t/ns/0x00000000_0x40000000 to b1:8080`."""
     if status.bundle is not None:
-        return f"move {status.bundle}" + (f" to {status.broker}" if status.broker else "")
+        return f"{status.action} {status.bundle}" + (
+            f" to {status.broker}" if status.broker else ""
+        )
     if status.broker is not None:
         return f"{status.action} {status.broker}"
     brokers = counted(len(status.phases), "broker")

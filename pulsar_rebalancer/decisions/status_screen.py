@@ -13,9 +13,9 @@ from pulsar_rebalancer.decisions.plans import Plan
 from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status, late_after_ms
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import describe_intents, proves_bound
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
+from strategies.cluster.asked_by_hand import BY_HAND
 from strategies.cluster.intent_records_and_states import LASTING
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.cluster.remembered_intents import BY_HAND
 from strategies.cluster.round_figures import RoundState
 from strategies.executor.objections_to_approvals import DONE
 from strategies.figures.texts_of_counts_names_and_ages import age, counted, counted_with, first_of

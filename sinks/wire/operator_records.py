@@ -149,9 +149,12 @@ def command_digest(record: bytes) -> str:
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "broker": (
         frozenset({"drain", "undrain", "restarting", "restarted"}),
-        frozenset({"move"}),
+        frozenset({"move", "split"}),
     ),
-    "bundle": (frozenset({"move"}), frozenset()),
+    "bundle": (frozenset({"move", "split"}), frozenset()),
+    **dict.fromkeys(
+        ("algorithm", "positions", "moves_children"), (frozenset(), frozenset({"split"}))
+    ),
     "brokers": (frozenset({"roll"}), frozenset()),
     "roll": (
         frozenset({"restarting", "restarted", "halt", "resume", "end"}),
@@ -182,6 +185,9 @@ def encode_intent(intent: Intent) -> bytes:
             together=True if intent.together else UNSET,
             max_unavailable=intent.max_unavailable if rolls else UNSET,
             bundle=or_unset(intent.bundle),
+            algorithm=or_unset(intent.algorithm),
+            positions=list(intent.positions) or UNSET,
+            moves_children=True if intent.moves_children else UNSET,
         )
     )
 
@@ -215,6 +221,9 @@ def to_intent(record: IntentRecord, origin: bytes) -> Intent:
         record.together is True,
         record.max_unavailable or 1,
         or_none(record.bundle),
+        or_none(record.algorithm),
+        tuple(record.positions or ()),
+        record.moves_children is True,
         origin,
     )
 

@@ -162,6 +162,7 @@ def to_command(record: CommandRecord) -> Command:
         issued_at_ms=record.issued_at_ms,
         expires_at_ms=record.expires_at_ms,
         algorithm=or_none(record.algorithm),
+        boundaries=tuple(record.boundaries or ()),
         limits=or_none(record.limits),
     )
 

@@ -14,17 +14,20 @@ from typing import Literal, get_args
 #: broker go and come back.
 #: `halt`, `resume`, `end`: halt the roll, go on with it, end it.
 #: `move`: moves `bundle`, to `broker` if it names one.
+#: `split`: splits `bundle`, and moves all its children but the first one if `moves_children`.
 IntentAction = Literal[
-    "drain", "undrain", "roll", "restarting", "restarted", "halt", "resume", "end", "move"
+    "drain", "undrain", "roll", "restarting", "restarted", "halt", "resume", "end", "move", "split"
 ]
 
 #: State of a drain: asked, draining, drained, blocked, done or cancelled. State of a roll: rolling,
-#: halted, done or cancelled. State of a move: asked, moving, blocked, done or cancelled. State of
-#: any record that is not accepted: refused.
+#: halted, done or cancelled. State of a move: asked, moving, blocked, done or cancelled. State of a
+#: split: asked, splitting, blocked, moving while its children move, done or cancelled. State of any
+#: record that is not accepted: refused.
 IntentStateCode = Literal[
     "asked",
     "draining",
     "drained",
+    "splitting",
     "moving",
     "blocked",
     "rolling",
@@ -54,6 +57,7 @@ _IN_WORDS: Mapping[IntentAction, str] = {
     "resume": "go on with the roll",
     "end": "end the roll",
     "move": "move {bundle}",
+    "split": "split {bundle}",
 }
 
 
@@ -70,8 +74,8 @@ class Intent:
     #: The person.
     by: str
     reason: str
-    #: The broker that the action concerns, of a move the destination; None for actions of the whole
-    #: roll, and for a move to any broker.
+    #: The broker that the action concerns, of a move or a split the destination; None for actions
+    #: of the whole roll, and for a move to any broker.
     broker: str | None = None
     #: Of the action `roll`: the brokers to restart, in no order.
     brokers: tuple[str, ...] = ()
@@ -83,8 +87,14 @@ class Intent:
     together: bool = False
     #: Of the action `roll`: number of brokers that may be drained or restarted at a time.
     max_unavailable: int = 1
-    #: The bundle that moves.
+    #: The bundle that moves or is split.
     bundle: str | None = None
+    #: Of a split: Pulsar's name of its algorithm; None = `splitting.algorithm`.
+    algorithm: str | None = None
+    #: Of a split: the hashes at which the bundle is cut, ascending; none = as the algorithm says.
+    positions: tuple[int, ...] = ()
+    #: Of a split: all children but the one with the lowest hashes move.
+    moves_children: bool = False
     #: Position and original bytes, opaque here.
     origin: bytes = b""
 
@@ -98,8 +108,8 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class IntentStatus:
-    """The status of a drain, a roll or a refused record in a round. Rounds have those of active
-    intents, and for an hour those of intents that have ended or were refused.
+    """The status of an intent or a refused record in a round. Rounds have those of active intents,
+    and for an hour those of intents that have ended or were refused.
     """
 
     #: Id of the intent's record.
@@ -130,5 +140,5 @@ class IntentStatus:
     phases: Mapping[str, RollPhase] = field(default_factory=dict)
     #: Of a roll: id of the last accepted record about it.
     record: str | None = None
-    #: Of a move: the bundle.
+    #: Of a move or a split: the bundle.
     bundle: str | None = None

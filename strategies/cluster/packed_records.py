@@ -213,7 +213,8 @@ def _outcome_tree(outcome: model.Outcome) -> dict[str, Any]:
 
 
 def _intent(header: dict[str, Any], _body: bytes) -> Intent:
-    return Intent(**{**header, "brokers": tuple(header["brokers"])})
+    lists = {name: tuple(header.get(name, ())) for name in ("brokers", "positions")}
+    return Intent(**{**header, **lists})
 
 
 _READERS: dict[str, Callable[[dict[str, Any], bytes], model.TelemetryRecord]] = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from strategies.cluster.asked_by_hand import Asked, status_of_asked
 from strategies.cluster.intent_records_and_states import (
     ENDED,
     IntentStateCode,
@@ -15,10 +16,8 @@ from strategies.cluster.packed_records import EarlyRecord
 #: Ended and refused intents are shown for this long, and at most this number of them.
 _SHOWN_MS, _SHOWN = 3_600_000, 50
 
-#: Codes of the commands of a drain, and of a move that a person asked for.
-DRAIN, BY_HAND = "drain", "by-hand"
-#: A move that a person asked for is given up after this time (ms), if nothing has let it happen.
-MOVE_WAITS_MS = 900_000
+#: Code of the commands of a drain.
+DRAIN = "drain"
 
 DrainState = Literal["asked", "draining", "drained", "blocked"]
 
@@ -75,29 +74,6 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMove:
-    """A move that a person asked for. Times in ms since the epoch."""
-
-    id: str
-    bundle: str
-    #: The destination; None = any broker that may take the bundle.
-    to: str | None
-    by: str
-    reason: str
-    #: Time of the intent's record.
-    asked_ms: int
-    #: When this state began.
-    since_ms: int
-    state: Literal["asked", "moving", "blocked"] = "asked"
-    #: The command that moves it, and when executors no longer carry it out.
-    command_id: str = ""
-    expires_at_ms: int = 0
-    #: Sentence and next step of the last round.
-    text: str = "the next round begins with it"
-    advice: str = "Nothing to do."
-
-
-@dataclass(frozen=True, slots=True)
 class Roll:
     """The active roll. Times in ms since the epoch."""
 
@@ -133,8 +109,8 @@ class Intents:
     drains: Mapping[str, Drain] = field(default_factory=dict)
     #: The active roll, if any.
     roll: Roll | None = None
-    #: Bundle → its move that a person asked for.
-    moves: Mapping[str, AskedMove] = field(default_factory=dict)
+    #: Bundle → its move or split that a person asked for.
+    asked: Mapping[str, Asked] = field(default_factory=dict)
     #: Last statuses of intents that have ended or were refused, newest last.
     ended: tuple[IntentStatus, ...] = ()
     #: Id → time of each record that would still be believed if it came again.
@@ -186,11 +162,11 @@ def move_intents_back(intents: Intents, now_ms: int) -> Intents:
     ended = tuple(
         replace(status, since_ms=min(status.since_ms, now_ms)) for status in intents.ended
     )
-    moves = {
-        bundle: replace(move, since_ms=min(move.since_ms, now_ms))
-        for bundle, move in intents.moves.items()
+    asked = {
+        bundle: replace(one, since_ms=min(one.since_ms, now_ms))
+        for bundle, one in intents.asked.items()
     }
-    return replace(intents, drains=drains, roll=roll, moves=moves, ended=ended)
+    return replace(intents, drains=drains, roll=roll, asked=asked, ended=ended)
 
 
 def finish_drain(
@@ -227,36 +203,19 @@ def end_drain(
     return replace(intents, drains=drains, ended=(*intents.ended, status))
 
 
-def end_move(
+def end_asked(
     intents: Intents, bundle: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
 ) -> Intents:
-    """Removes a move that a person asked for and keeps its last status."""
+    """Removes a move or a split that a person asked for and keeps its last status."""
     status = replace(
-        status_of_move(intents.moves[bundle]),
+        status_of_asked(intents.asked[bundle]),
         state=state,
         text=text,
         advice=advice,
         since_ms=now_ms,
     )
-    moves = {name: move for name, move in intents.moves.items() if name != bundle}
-    return replace(intents, moves=moves, ended=(*intents.ended, status))
-
-
-def status_of_move(move: AskedMove) -> IntentStatus:
-    """Returns the status of an asked move for the record of a round."""
-    return IntentStatus(
-        move.id,
-        "move",
-        move.state,
-        move.text,
-        move.advice,
-        move.by,
-        move.reason,
-        move.asked_ms,
-        move.since_ms,
-        move.to,
-        bundle=move.bundle,
-    )
+    asked = {name: one for name, one in intents.asked.items() if name != bundle}
+    return replace(intents, asked=asked, ended=(*intents.ended, status))
 
 
 def status_of_drain(drain: Drain) -> IntentStatus:
@@ -306,13 +265,13 @@ def status_of_roll(roll: Roll) -> IntentStatus:
 
 
 def statuses(intents: Intents) -> tuple[IntentStatus, ...]:
-    """Returns the statuses of all intents: the roll, drains by broker, moves by bundle, then what
-    has ended.
+    """Returns the statuses of all intents: the roll, drains by broker, moves and splits by bundle,
+    then what has ended.
     """
     roll = () if intents.roll is None else (status_of_roll(intents.roll),)
     drains = (status_of_drain(intents.drains[broker]) for broker in sorted(intents.drains))
-    moves = (status_of_move(intents.moves[bundle]) for bundle in sorted(intents.moves))
-    return (*roll, *drains, *moves, *intents.ended)
+    asked = (status_of_asked(intents.asked[bundle]) for bundle in sorted(intents.asked))
+    return (*roll, *drains, *asked, *intents.ended)
 
 
 def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
@@ -320,12 +279,17 @@ def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
     checks its record with them before it writes it. The record of a round does not have the roll's
     limit, so `max_unavailable` is 1,000, which refuses nothing.
     """
-    drains, roll, moves = dict[str, Drain](), None, dict[str, AskedMove]()
+    drains, roll, asked = dict[str, Drain](), None, dict[str, Asked]()
     for status in round_statuses:
         if status.state in ENDED:
             continue
-        if status.bundle is not None and status.state in ("asked", "moving", "blocked"):
-            moves[status.bundle] = AskedMove(
+        if status.bundle is not None and status.state in (
+            "asked",
+            "splitting",
+            "moving",
+            "blocked",
+        ):
+            asked[status.bundle] = Asked(
                 status.id,
                 status.bundle,
                 status.broker,
@@ -334,6 +298,7 @@ def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
                 status.asked_ms,
                 status.since_ms,
                 status.state,
+                action="split" if status.action == "split" else "move",
             )
         elif (
             status.state in ("asked", "draining", "drained", "blocked")
@@ -364,4 +329,4 @@ def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
                 status.text if status.state == "halted" else None,
             )
     ended = tuple(status for status in round_statuses if status.state in ENDED)
-    return Intents(drains, roll, moves, ended)
+    return Intents(drains, roll, asked, ended)

@@ -5,10 +5,9 @@ Pure: takes the intents so far, the brokers, the record and the time; returns th
 refusal.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from strategies.bundles import is_system_bundle
 from strategies.cluster.intent_records_and_states import (
     Intent,
     IntentAction,
@@ -16,7 +15,6 @@ from strategies.cluster.intent_records_and_states import (
     RollPhase,
 )
 from strategies.cluster.remembered_intents import (
-    AskedMove,
     Drain,
     Intents,
     Roll,
@@ -24,47 +22,21 @@ from strategies.cluster.remembered_intents import (
     status_of_roll,
 )
 from strategies.figures.texts_of_counts_names_and_ages import age
+from strategies.fold.accept_by_hand import accept_move, accept_split
+from strategies.fold.intent_refusals import (
+    MOST_NAMED,
+    Answer,
+    IntentFleet,
+    IntentRefusal,
+    refuse_unfit,
+)
 
 #: Maximum number of records about one cluster whose ids are remembered (`Intents.seen`); persons
 #: write far fewer.
 _MOST_RECORDS = 1_000
 #: Code of the refusal of further records.
 TOO_MANY = "too-many-intents"
-#: Maximum number of brokers that a sentence names.
-_MOST_NAMED = 10
 _ROLL_WAITS = "Wait until the roll has ended, or end it with `rebalancer roll --cancel`."
-
-
-@dataclass(frozen=True, slots=True)
-class IntentFleet:
-    """The brokers by which a record is accepted or refused."""
-
-    #: All brokers with reports.
-    known: Collection[str]
-    #: Brokers with fresh figures.
-    live: Collection[str]
-    #: Brokers that `limits.excluded_brokers` names.
-    excluded: Collection[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class IntentRefusal:
-    """The refusal of a record, which then changes no drain and no roll."""
-
-    #: Stable, for programs.
-    code: str
-    #: A sentence without a full stop.
-    text: str
-    #: The person's next step, as a sentence.
-    advice: str
-
-    @property
-    def line(self) -> str:
-        """The refusal as a line: `n1:8080 has no fresh figures … [not-live]. Start the …`."""
-        return f"{self.text} [{self.code}]. {self.advice}"
-
-
-Answer = Intents | IntentRefusal
 
 
 def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
@@ -109,7 +81,7 @@ def add_refusal(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: in
 def _accept_drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
     broker = intent.broker or ""
     why = (
-        _refuse_unfit(broker, fleet)
+        refuse_unfit(broker, fleet)
         or _refuse_second_drain(intents, broker, now_ms)
         or _refuse_beside_others(intents, intent, now_ms)
         or _refuse_last_broker(intents, fleet, broker)
@@ -139,29 +111,6 @@ def _accept_drain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: 
     if roll is None or intent.roll is None:
         return after
     return _set_phase(after, roll, broker, "draining")
-
-
-def _refuse_unfit(broker: str, fleet: IntentFleet) -> IntentRefusal | None:
-    if broker in fleet.excluded:
-        return IntentRefusal(
-            "excluded-broker",
-            f"limits.excluded_brokers names {broker}: no round includes it",
-            "Remove it from limits.excluded_brokers first.",
-        )
-    if broker not in fleet.known:
-        names = ", ".join(sorted(fleet.known)[:_MOST_NAMED]) or "none"
-        return IntentRefusal(
-            "unknown-broker",
-            f"no broker {broker} has reported; known brokers: {names}",
-            "Write the name as host:port of the broker's web service.",
-        )
-    if broker not in fleet.live:
-        return IntentRefusal(
-            "not-live",
-            f"{broker} has no fresh figures: it is down, or its reports do not arrive",
-            "Start the broker, or check with `rebalancer doctor` that its reports are collected.",
-        )
-    return None
 
 
 def _refuse_second_drain(intents: Intents, broker: str, now_ms: int) -> IntentRefusal | None:
@@ -238,7 +187,7 @@ def _accept_undrain(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms
     broker = intent.broker or ""
     drain = intents.drains.get(broker)
     if drain is None:
-        others = ", ".join(sorted(intents.drains)[:_MOST_NAMED])
+        others = ", ".join(sorted(intents.drains)[:MOST_NAMED])
         return IntentRefusal(
             "not-drained",
             f"{broker} is not being drained" + (f"; those that are: {others}" if others else ""),
@@ -267,7 +216,7 @@ def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: i
             _ROLL_WAITS,
         )
     for broker in intent.brokers:
-        why = _refuse_unfit(broker, fleet) or _refuse_second_drain(intents, broker, now_ms)
+        why = refuse_unfit(broker, fleet) or _refuse_second_drain(intents, broker, now_ms)
         if why is not None:
             return why
     alone = [drain for drain in intents.drains.values() if not drain.together]
@@ -293,33 +242,6 @@ def _accept_roll(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: i
         intent.id,
     )
     return replace(intents, roll=began)
-
-
-def _accept_move(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
-    bundle, to = intent.bundle or "", intent.broker
-    if is_system_bundle(bundle):
-        return IntentRefusal(
-            "system-bundle",
-            f"{bundle} belongs to its broker, whose health Pulsar checks with it",
-            "Nothing to do: another broker has a bundle of its own.",
-        )
-    other = intents.moves.get(bundle)
-    if other is not None:
-        return IntentRefusal(
-            "already-asked",
-            f"{other.by} asked to move it {age(now_ms - other.asked_ms)} ago ({other.reason})",
-            "Wait until that has ended: `rebalancer intents` shows its progress.",
-        )
-    if to is not None and (why := _refuse_unfit(to, fleet)) is not None:
-        return why
-    if to is not None and to in intents.drains:
-        return IntentRefusal(
-            "being-drained",
-            f"{to} is being drained: {intents.drains[to].by} asked for it",
-            f"Name another broker, or end the drain with `rebalancer undrain {to}`.",
-        )
-    asked = AskedMove(intent.id, bundle, to, intent.by, intent.reason, intent.ts, now_ms)
-    return replace(intents, moves={**intents.moves, bundle: asked})
 
 
 def _accept_restarting(intents: Intents, roll: Roll, intent: Intent, now_ms: int) -> Answer:
@@ -421,7 +343,8 @@ _RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Answ
     "drain": _accept_drain,
     "undrain": _accept_undrain,
     "roll": _accept_roll,
-    "move": _accept_move,
+    "move": accept_move,
+    "split": accept_split,
 }
 #: Rules of records about the active roll.
 _OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Answer]] = {

@@ -13,6 +13,7 @@ from strategies.cluster.quota import OVER_QUOTA
 from strategies.cluster.remembered_intents import forget_old_intents
 from strategies.cluster.strategy_memory import NO_MEMORY, Memory
 from strategies.cluster.topics_of_bundle import TOPICS_MS
+from strategies.fold.children_of_asked_splits import find_children
 from strategies.fold.first_records_of_log import may_close_first_round
 from strategies.fold.load_reports import depart, forget_notes, notes_about
 from strategies.fold.outcomes import apply_commands, drop_finished_orders
@@ -93,6 +94,7 @@ class RoundCloser:
             brokers = _sorted_brokers(store)
         state = count_voters(state, brokers, now_ms, settings)
         state = replace(state, intents=end_passed_drains(state.intents, now_ms))
+        state = find_children(state, store)
         owned = notes_about(state.intents.drains, store)
         round_input = RoundInput(
             cluster, state, now_ms, closed_by, brokers, store.get_table, owned, listed

@@ -37,9 +37,10 @@ from strategies.cluster.model import (
 from strategies.cluster.packed_records import EarlyRecord, compress_record
 from strategies.cluster.remembered_intents import Intents
 from strategies.cluster.topics_of_bundle import MOST_BUNDLES, TopicsOfBundle
-from strategies.fold.accept_intent import TOO_MANY, IntentFleet, IntentRefusal, accept, add_refusal
+from strategies.fold.accept_intent import TOO_MANY, accept, add_refusal
 from strategies.fold.first_records_of_log import MOST_EARLY_RECORDS
 from strategies.fold.foreign_moves import Listing, learn_list
+from strategies.fold.intent_refusals import IntentFleet, IntentRefusal
 from strategies.patterns_and_windows import matcher
 from strategies.round.drain_progress import count_noted_bundles
 from strategies.round.round_input_and_digest import Rules

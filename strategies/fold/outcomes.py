@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from strategies.cluster import cool_downs
+from strategies.cluster.asked_by_hand import Asked
 from strategies.cluster.budget import Spent, give_back
 from strategies.cluster.cluster_state import (
     ClusterState,
@@ -22,11 +23,13 @@ from strategies.cluster.cluster_state import (
     StateStore,
     newest_entries,
 )
+from strategies.cluster.intent_records_and_states import IntentStateCode
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
-from strategies.cluster.remembered_intents import Answers, Intents, end_move
+from strategies.cluster.remembered_intents import Answers, Intents, end_asked
 from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
 from strategies.figures.texts_of_counts_names_and_ages import age
+from strategies.fold.children_of_asked_splits import note_split
 from strategies.round.round_input_and_digest import RoundResult
 from strategies.states_and_advice_of_codes import NOTHING
 
@@ -46,8 +49,9 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     frees its bundle.
     """
     outcome = record.outcome
-    if state.intents.moves:
-        state = replace(state, intents=_end_asked_move(state.intents, outcome, state.now_ms))
+    asked = state.intents.asked.get(outcome.bundle)
+    if asked is not None and asked.command_id == outcome.command_id:
+        state = _note_asked(state, asked, outcome)
     if state.intents.drains:
         move = state.in_flight.get(outcome.bundle)
         state = replace(state, intents=_note_answer(state.intents, outcome, move))
@@ -79,20 +83,24 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
     return replace(state, in_flight={**others, outcome.bundle: arrived})
 
 
-def _end_asked_move(intents: Intents, outcome: Outcome, now_ms: int) -> Intents:
-    """Ends the move that a person asked for, if the outcome is that of its command."""
-    move = intents.moves.get(outcome.bundle)
-    if move is None or move.command_id != outcome.command_id:
-        return intents
-    took = age(now_ms - move.asked_ms)
+def _note_asked(state: ClusterState, asked: Asked, outcome: Outcome) -> ClusterState:
+    """Applies the outcome of the command of what a person asked for."""
+    now_ms, advice = state.now_ms, _EXPLAIN
+    how: IntentStateCode = "cancelled"
     if outcome.status in ("applied", "already-done"):
-        text = f"{outcome.owner_after or 'another broker'} serves it after {took}"
-        return end_move(intents, outcome.bundle, now_ms, "done", text=text, advice=NOTHING)
-    text, advice = f"the executor has not moved it: {outcome.reason or outcome.status}", _EXPLAIN
-    if outcome.status == "dry-run":
+        if asked.action == "split":
+            return note_split(state, asked)
+        took = age(now_ms - asked.asked_ms)
+        text, advice = f"{outcome.owner_after or 'another broker'} serves it after {took}", NOTHING
+        how = "done"
+    elif outcome.status == "dry-run":
         text = "the executor only says what it would do [dry-runs-only]"
         advice = "Start an executor with `--apply`, and ask again."
-    return end_move(intents, outcome.bundle, now_ms, "cancelled", text=text[:300], advice=advice)
+    else:
+        what = "moved" if asked.action == "move" else "split"
+        text = f"the executor has not {what} it: {outcome.reason or outcome.status}"
+    intents = end_asked(state.intents, asked.bundle, now_ms, how, text=text[:300], advice=advice)
+    return replace(state, intents=intents)
 
 
 def _note_answer(intents: Intents, outcome: Outcome, move: InFlight | None) -> Intents:

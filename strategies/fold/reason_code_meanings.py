@@ -11,6 +11,7 @@ from strategies.fold import rule_errors
 from strategies.placement import contract, destinations
 from strategies.placement.registry import PLACERS
 from strategies.round import (
+    busy_bundles,
     clearance,
     compared_resources,
     drain_step,
@@ -28,7 +29,8 @@ RULES = (
     *(budget, quota),
     *(anti_affinity, broker_filters, isolation, filter_order_and_settings),
     *(rule_errors, contract, destinations),
-    *(clearance, drain_step, compared_resources, round, participating_brokers, yielding),
+    *(busy_bundles, clearance, drain_step, compared_resources, round),
+    *(participating_brokers, yielding),
     *(candidates, reason_texts, bundles_to_shed, due, when_extensible, when_modular),
 )
 

@@ -13,17 +13,19 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
 from strategies.bundles import is_system_bundle
+from strategies.cluster.asked_by_hand import BY_HAND, Asked
 from strategies.cluster.budget import Budget
-from strategies.cluster.cluster_state import InFlight, Order
+from strategies.cluster.cluster_state import InFlight
 from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Skip
 from strategies.cluster.move_cost import expected_pause_ms
-from strategies.cluster.remembered_intents import BY_HAND, DRAIN, Intents
+from strategies.cluster.remembered_intents import DRAIN, Intents
 from strategies.cluster.strategy_memory import Memory
 from strategies.figures.usage_after_moves import share_of_traffic
 from strategies.java.pulsar_versions_and_defaults import MODE_RULES
 from strategies.ordered_sum import ordered_sum
 from strategies.placement.contract import BEING_DRAINED
 from strategies.placement.destinations import Destinations
+from strategies.round.busy_bundles import UNKNOWN_BUNDLE, broker_of, order_of, refuse_busy
 from strategies.round.participating_brokers import Screening, moves_on_the_way, view_of
 from strategies.round.round_input_and_digest import RoundInput, Rules
 from strategies.settings import DrainSettings
@@ -106,8 +108,7 @@ def drain_step(
     """
     refusals = _drain_refusals(round_input.state.intents)
     draining = tuple(broker.broker for broker in screening.live if broker.broker in refusals)
-    asked = round_input.state.intents.moves
-    if not draining and not any(move.state != "moving" for move in asked.values()):
+    if not draining and not _due_moves(round_input):
         return DrainStep()
     # Moves under way count in every mode, so that a drain commands no bundle twice and overloads no
     # broker.
@@ -197,28 +198,31 @@ def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuati
     return Evacuation(gate.leaving, gate.throughputs, remaining, under_way, gate.stays, forbidden)
 
 
-def _move_asked(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> dict[str, Refusal]:
-    """Moves the bundles that persons asked for, in the order of asking. Returns those that stay,
-    with the reasons.
+def _due_moves(round_input: RoundInput) -> list[Asked]:
+    """Returns the moves that persons asked for and that no round has commanded yet, in the order of
+    asking.
     """
+    asked = round_input.state.intents.asked.values()
+    due = (one for one in asked if one.action == "move" and one.waits)
+    return sorted(due, key=lambda one: (one.asked_ms, one.id))
+
+
+def _move_asked(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> dict[str, Refusal]:
+    """Moves the bundles that persons asked for. Returns those that stay, with the reasons."""
     refused, flights = dict[str, Refusal](), gate.round_input.under_way
-    moves = gate.round_input.state.intents.moves.values()
-    for move in moves:
-        if move.bundle in flights and (source := flights[move.bundle].source) in brokers:
-            gate.count(_weigh(source, [move.bundle], brokers[source]))
-    for move in sorted(moves, key=lambda one: (one.asked_ms, one.id)):
-        if move.state == "moving":
-            continue
-        source = next((name for name in brokers if move.bundle in brokers[name].bundles.names), "")
-        why: Refusal | None = Refusal(
-            "unknown-bundle", "is in the report of no broker with fresh figures"
-        )
-        if source and source == move.to:
-            why = Refusal(ALREADY_THERE, f"is on {source} already")
-        elif source:
+    asked = gate.round_input.state.intents.asked.values()
+    for bundle in (one.bundle for one in asked if not one.waits):
+        if bundle in flights and (source := flights[bundle].source) in brokers:
+            gate.count(_weigh(source, [bundle], brokers[source]))
+    for move in _due_moves(gate.round_input):
+        owner = broker_of(move, brokers)
+        why: Refusal | None = UNKNOWN_BUNDLE
+        if owner is not None and owner == move.to:
+            why = Refusal(ALREADY_THERE, f"is on {owner} already")
+        elif owner is not None:
             text = f"{move.by} asked for it ({move.reason})"
-            decision = Decision(move.bundle, source, move.to, BY_HAND, text, {"intent": move.id})
-            (candidate,) = _weigh(source, [move.bundle], brokers[source])
+            decision = Decision(move.bundle, owner, move.to, BY_HAND, text, {"intent": move.id})
+            (candidate,) = _weigh(owner, [move.bundle], brokers[owner])
             why = gate.refusal_of(candidate) or gate.send(candidate, decision)
         if why is not None:
             refused[move.bundle] = why
@@ -262,14 +266,8 @@ def _bundles_under_way(
 
 
 def _is_ordered(bundle: str, round_input: RoundInput) -> bool:
-    order = _order_of(bundle, round_input)
+    order = order_of(bundle, round_input)
     return order is not None and order.throughput is not None
-
-
-def _order_of(bundle: str, round_input: RoundInput) -> Order | None:
-    """Returns the command about a bundle that has no outcome and may still be carried out."""
-    order = round_input.state.orders.get(bundle)
-    return None if order is None or round_input.now_ms >= order.expires_at_ms else order
 
 
 def _weigh(broker: str, names: Sequence[str], load: BrokerLoad) -> list[_Candidate]:
@@ -327,27 +325,10 @@ class _DrainGate:
             return Refusal("roll-halted", "stays: its roll has halted, or restarts the broker")
         return (
             self.closed
-            or self._refuse_moving(candidate)
+            or refuse_busy(candidate.bundle, candidate.source, self.round_input, self.leaving)
             or self._refuse_by_pace(candidate)
             or self.budget.refuses([candidate.throughput])
         )
-
-    def _refuse_moving(self, candidate: _Candidate) -> Refusal | None:
-        """Returns the refusal of a bundle that is moving or is being split already."""
-        round_input = self.round_input
-        if candidate.bundle in round_input.under_way:
-            source = round_input.under_way[candidate.bundle].source
-            return Refusal("already-leaving", f"is on its way from {source} already")
-        gained = round_input.state.gained.get(candidate.bundle)
-        other = self.leaving.get(candidate.bundle)
-        if gained is not None and gained.broker != candidate.source:
-            return Refusal("on-two-brokers", f"is reported by {gained.broker} too: it is moving")
-        if other is not None:
-            return Refusal("on-two-brokers", f"is reported by {other.source} too: it is moving")
-        order = _order_of(candidate.bundle, round_input)
-        if order is not None and order.throughput is None:
-            return Refusal("being-split", "has a command to split already")
-        return None
 
     def _refuse_by_pace(self, candidate: _Candidate) -> Refusal | None:
         settings = self.settings

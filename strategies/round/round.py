@@ -5,7 +5,7 @@ round runs, and stores the state.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -24,7 +24,8 @@ from strategies.dispatch_limits.throttle_advice import ReliefOptions, due_advice
 from strategies.figures.usage_after_moves import Estimate, spread
 from strategies.patterns_and_windows import is_open
 from strategies.placement.destinations import Destinations
-from strategies.round.asked_moves import update_asked_moves
+from strategies.round.asked_progress import update_asked
+from strategies.round.asked_splits import AskedSplits, asked_splits
 from strategies.round.clearance import Leaving, LeavingRules, decide
 from strategies.round.commands_and_record import (
     DecidedAction,
@@ -67,6 +68,8 @@ class Assessment:
     screening: Screening
     #: The bundles that leave draining brokers.
     drains: DrainStep
+    #: The bundles that persons asked to split.
+    splits: AskedSplits
     #: The cluster with draining brokers, and without them.
     whole: ClusterView
     view: ClusterView
@@ -100,6 +103,9 @@ def assess_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> A
     whole = view = view_of(round_input, screening.live, rules)
     if moves or draining:
         view = view_of(round_input, screening.live, rules, moves, draining)
+    splits = asked_splits(round_input, whole, drained, _split_rules(rules, closed, whole))
+    if splits.actions:
+        view = replace(view, cooling=view.cooling | splits.actions.keys())
     destinations = Destinations(
         view,
         round_input.number,
@@ -119,7 +125,16 @@ def assess_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> A
         shedding = _shed(view, destinations.memory, shedder)
     under_way = len(round_input.under_way) if rules.by_mode.counts_moves else 0
     return Assessment(
-        screening, drained, whole, view, destinations, shedding, under_way, budget, closed
+        screening,
+        drained,
+        splits,
+        whole,
+        view,
+        destinations,
+        shedding,
+        under_way,
+        budget,
+        closed,
     )
 
 
@@ -128,12 +143,9 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
     assessment = assess_cluster(round_input, shedder, rules)
     view, drained = assessment.view, assessment.drains.evacuation.leaving
     leaving = _clear_bundles(round_input, assessment, rules)
-    bundles_in = _bundle_counter(view)
+    split_rules = _split_rules(rules, leaving.rules.closed, view, round_input.state.topics)
     splits = due_splits(
-        view,
-        {**drained, **leaving.kept},
-        round_input.state.memory.split_hits,
-        replace(_split_rules(rules, leaving, bundles_in), topics=round_input.state.topics),
+        view, {**drained, **leaving.kept}, round_input.state.memory.split_hits, split_rules
     )
     estimate = Estimate(assessment.whole, rules.usage)
     usage = estimate.usages()
@@ -141,20 +153,19 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
     commands = [number_command(order, estimate, round_input, rules) for order in orders]
     # After the moves, because a split names the broker that is to be emptiest then.
     hot = HotBundles(round_input.state.topics, estimate, view, rules)
-    stay = [*map(hot.split, splits.decisions)]
+    stay = [*assessment.splits.actions.values(), *map(hot.split, splits.decisions)]
     yields = round_input.state.rivals.yielding_ms is not None
     if rules.throttling.advise and rules.by_mode.advises and not yields:
-        decided = [*orders, *stay]
-        stay += map(
-            hot.advise,
-            _advice(assessment, round_input, decided, bundles_in, rules, usage=usage),
-        )
+        decided, bundles_in = [*orders, *stay], split_rules.bundles_in
+        advice = _advice(assessment, round_input, decided, bundles_in, rules, usage=usage)
+        stay += map(hot.advise, advice)
     orders += stay
     commands += [number_command(order, estimate, round_input, rules) for order in stay]
-    intents = update_asked_moves(
+    intents = update_asked(
         update_intents(round_input, assessment.screening, assessment.drains, rules),
-        round_input,
-        assessment.drains.evacuation,
+        commands,
+        {**assessment.drains.evacuation.refused, **assessment.splits.refused},
+        round_input.now_ms,
         rules,
     )
     record = replace(
@@ -316,14 +327,17 @@ def _clear_bundles(round_input: RoundInput, assessment: Assessment, rules: Rules
     return decide(brokers, assessment.shedding, assessment.destinations, refusals)
 
 
-def _split_rules(rules: Rules, leaving: Leaving, bundles_in: Callable[[str], int]) -> SplitRules:
-    closed = leaving.rules.closed
+def _split_rules(
+    rules: Rules, closed: Refusal | None, view: ClusterView, topics: Collection[str] = ()
+) -> SplitRules:
+    """`topics`: the bundles whose topics are known."""
     if closed is not None:
         closed = Refusal(closed.code, _YIELDS if closed.code == "rounds-yield" else _NOT_NOW)
     return SplitRules(
         rules.splitting,
         rules.destinations.filters.settings.load_manager,
         SPLITTERS[rules.mode],
-        bundles_in,
+        _bundle_counter(view),
         closed,
+        topics,
     )

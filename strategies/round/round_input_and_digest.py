@@ -267,8 +267,8 @@ def digest_of(round_input: RoundInput, cool_down_ms: int) -> str:
     if intents != NO_INTENTS:  # without intents the digest is that of earlier versions
         inputs.append(
             [
-                # As of earlier versions, where no person asked for a move.
-                {name: one for name, one in asdict(intents).items() if one or name != "moves"},
+                # As of earlier versions, where no person asked for a move or a split.
+                {name: one for name, one in asdict(intents).items() if one or name != "asked"},
                 {name: note.bundles for name, note in round_input.owned.items()},
             ]
         )

@@ -24,6 +24,13 @@ _STORIES = (
     ("move", "t/other"),
     ("unload", "t/ns"),
     ("unload", "t/ns", "--set", "limits.moves_per_round=1"),
+    ("split", "largest"),
+    ("split", "hottest", "--at", "0x400000,0x800000", "--move"),
+    ("split", bundle(5), "--algorithm", "range_equally_divide", "--to", "b:1"),
+    ("split", bundle(5), "--set", "limits.windows=Mon 00:00-00:01"),
+    ("split", bundle(9)),
+    ("split", bundle(1), "--at", "0x1000000"),
+    ("split", bundle(1), "--at", "half"),
     ("undo",),
     ("undo", "1"),
 )

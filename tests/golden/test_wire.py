@@ -23,7 +23,7 @@ from tests.golden.test_told import RECORDS, changed
 from tests.golden.told import assert_told
 from tests.telemetry_lines import bundle, line, policies
 from tests.unit.test_wire_encoding import ANSWER, APPROVAL, COMMAND, OUTCOME, PAUSE, ROUND
-from tests.world.intents import drain
+from tests.world.intents import drain, intent
 
 LEGAL: Mapping[str, bytes] = {
     **RECORDS,
@@ -35,6 +35,7 @@ LEGAL: Mapping[str, bytes] = {
 
 
 def test_records_are_the_bytes_of_the_file(rewrite: bool) -> None:
+    at = (0x03400000, 0x03800000)
     measured = replace(OUTCOME, cost=MoveCost(16, 310, 12, 2, "modular"))
     torn = Origin(Position("telemetry", 2, 77), b'{"v":1,', 7)
     records = {
@@ -48,6 +49,10 @@ def test_records_are_the_bytes_of_the_file(rewrite: bool) -> None:
         "pause": encode_approval(PAUSE),
         "answer": encode_approval_outcome(ANSWER),
         "drain": encode_intent(drain(2, 1, "b1:8080", until_ms=9_000)),
+        "split": encode_intent(
+            intent(3, "split", 1, "b1:8080", bundle=bundle(3), positions=at, moves_children=True)
+        ),
+        "command of a split": encode_command(replace(COMMAND, action="split", boundaries=at)),
     }
     lines = (f"# {name}\n{record.decode()}\n" for name, record in records.items())
     compare(Path(__file__).with_name("encoded.txt"), lines, rewrite)

@@ -128,6 +128,7 @@ def _intent(rng: Random, ts: int, number: int, rolls: list[str]) -> Intent:
     id_ = id_of(number if rng.random() < 0.9 else number // 2)
     of_roll = action in ("restarting", "restarted", "halt", "resume", "end")
     named = action in ("drain", "undrain", "restarting", "restarted")
+    by_hand = action in ("move", "split")
     about = rng.choice(rolls) if of_roll or (named and rng.random() < 0.4) else None
     if action == "roll":
         rolls.append(id_)
@@ -138,12 +139,15 @@ def _intent(rng: Random, ts: int, number: int, rolls: list[str]) -> Intent:
         action,
         "Zoë",
         "größer",
-        rng.choice(BROKERS) if named else None,
+        rng.choice(BROKERS) if named or (by_hand and rng.random() < 0.2) else None,
         tuple(rng.sample(BROKERS, rng.randrange(1, 4))) if action == "roll" else (),
         about,
         ts + rng.choice((1_000, 90_000)) if action == "drain" and rng.random() < 0.2 else None,
         rng.random() < 0.5,
         rng.choice((1, 1, 2)),
+        rng.choice(BUNDLES) if by_hand else None,
+        "topic_count_equally_divide" if action == "split" and rng.random() < 0.3 else None,
+        moves_children=by_hand and rng.random() < 0.7,
     )
 
 

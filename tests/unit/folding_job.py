@@ -18,6 +18,7 @@ from strategies.cluster.model import Command, Round
 from strategies.errors import WireError
 from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep
+from tests.world.splits import children_of
 from tools.waiting import eventually
 
 #: Of real time, between two rounds, and what passes meanwhile on the cluster's clock. A test may
@@ -163,8 +164,12 @@ class FoldingJob:
         self.control.write("telemetry", [*reports, sweep(seconds, *live, missing=missing)])
 
     def _execute(self, command: Command) -> None:
-        if command.destination is not None and command.is_move:
+        if command.action == "split":
+            owner, parts = self.owners.pop(command.bundle), command.boundaries
+            self.owners |= dict.fromkeys(children_of(command.bundle, parts), owner)
+        elif command.destination is not None and command.is_move:
             self.owners[command.bundle] = command.destination
+        if command.destination is not None or command.action == "split":
             done = replace(outcome(command, "applied"), ts=self.now_ms)
             self.control.write("outcomes", [encode_outcome(done)])
             self.control.write("telemetry", [encode_outcome_telemetry(done)])

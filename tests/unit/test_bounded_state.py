@@ -91,6 +91,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
     },
     Intents: {
         "drains": BROKER,
+        "asked": Bound("records of a day, and 100 children of each", lambda of: of.intents),
         "ended": Bound("the 50 newest of the last hour", lambda _: 50),
         "seen": Bound("records of a day", lambda of: of.intents),
         "early": FIRST,

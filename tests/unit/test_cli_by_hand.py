@@ -14,6 +14,7 @@ from tests.telemetry_lines import bundle
 from tests.unit.command_line import Answer
 from tests.unit.folding_job import FoldingJob
 from tests.unit.test_cli_intents import A, B, C, Person
+from tests.world.splits import children_of
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
@@ -101,6 +102,9 @@ def test_on_a_terminal_the_person_decides(
         (("move", BUNDLE, "--to", "d:1"), "no broker d:1 has reported; known brokers: a:1, b:1"),
         (("move", "t/ns"), "t/ns has 6 bundles: name one of them, or unload all"),
         (("unload", "t/other"), "t/other: the newest report of no broker lists such a bundle"),
+        (("split", BUNDLE, "--at", "0x0"), "0x00000000 is not above 0x00000000: positions"),
+        (("split", "t/ns", "--move"), "t/ns has no range that can be cut [not-divisible]"),
+        (("split", BUNDLE, "--algorithm", "half"), "Pulsar has no split algorithm half"),
         (("undo",), "no round of c has moves that an executor has applied"),
         (("undo", "1"), "no round or plan 1 of c has moves"),
     ],
@@ -159,6 +163,30 @@ def test_the_moves_of_a_round_go_back(person: Person, job: FoldingJob) -> None:
     assert f"{BUNDLE} stays: {A} serves it again" in again.err
     job.owners[BUNDLE] = C
     eventually(lambda: f"stays: {C} serves it now" in person.types("undo", str(number)).err, 30)
+
+
+def test_a_bundle_is_split_and_its_children_move(person: Person, job: FoldingJob) -> None:
+    at = ("--at", "0x400000,0x800000")
+    answer = person.types("split", "largest", *at, "--to", C, "--yes", *WHY)
+
+    assert answer.code == 0, answer.words
+    (record,) = person.written()
+    assert (record.action, record.bundle, record.by) == ("split", BUNDLE, "anna")
+    children = children_of(BUNDLE, (0x400000, 0x800000))
+    assert [job.owners[child] for child in children] == [A, C, C]
+    assert f"split {BUNDLE} of {A} by specified_positions_divide at 0x00400000" in answer.out
+    assert "is split into 3 bundles" in answer.err
+    assert answer.err.endswith("done, it is split, and 2 new bundles moved\n")
+
+
+@pytest.mark.parametrize(("at", "code"), [("0x400000,abc", 2), ("", 6)])
+def test_a_split_without_a_yes_or_with_a_typo_asks_for_nothing(
+    person: Person, job: FoldingJob, at: str, code: int
+) -> None:
+    answer = person.types("split", "hottest", "--at", at, "--json", *WHY)
+
+    assert (answer.code, person.written()) == (code, [])
+    assert code == 2 or answer.json["splits"][0]["present"]["name"] == BUNDLE
 
 
 def test_moves_are_among_the_intents(person: Person, job: FoldingJob) -> None:

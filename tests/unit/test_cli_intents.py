@@ -278,7 +278,7 @@ def test_a_drain_that_rounds_know_no_more_ends_the_command(person: Person, job: 
 
 
 def test_intents_shows_what_lasts_and_what_was_refused(person: Person, job: FoldingJob) -> None:
-    assert person.types("intents").out == "no drain, move or roll of c in the last hour\n"
+    assert person.types("intents").out == "no drain, move, split or roll of c in the last hour\n"
     person.types("drain", A, "--reason", "disks \x1b[31m", "--by", "anna", "--no-wait")
     person.types("drain", A, "--reason", "new disks", "--by", "anna", "--no-wait")
     eventually(lambda: bool(job.rounds()[-1].intents), 30)

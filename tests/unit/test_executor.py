@@ -47,10 +47,9 @@ def test_a_transfer_is_carried_out_told_and_fed_back(scene: Scene) -> None:
 
 
 def test_a_split_is_carried_out_where_the_command_says(scene: Scene) -> None:
-    record = encode_command(scene.release(action="split"))
-    cut = b',"boundaries":[268435456],"algorithm":"specified_positions_divide"}'
+    at, algorithm = (0x10000000,), "specified_positions_divide"
     scene.cluster.figures[next(iter(topic_names(ONE)))] = {"msgRateIn": 30.0}
-    scene.control.write("commands", [record[:-1] + cut])
+    scene.send(scene.release(action="split", algorithm=algorithm, boundaries=at))
     assert scene.run(guarded(measure_ms=1)) == ["applied"]
     halves = ["t/ns/0x00000000_0x10000000", "t/ns/0x10000000_0x40000000"]
     assert sorted(scene.owners)[:2] == halves

@@ -10,13 +10,15 @@ from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.intent_records_and_states import Intent, RollPhase
 from strategies.cluster.model import Round, TelemetryRecord
 from strategies.cluster.remembered_intents import NO_INTENTS, Intents, intents_of_statuses, statuses
-from strategies.fold.accept_intent import IntentFleet, IntentRefusal, accept
+from strategies.fold.accept_intent import accept
 from strategies.fold.engine import Engine, EngineSettings
-from tests.world.intents import drain, id_of, of_roll, roll, undrain
+from strategies.fold.intent_refusals import IntentFleet, IntentRefusal
+from tests.world.intents import drain, id_of, intent, of_roll, roll, undrain
 from tests.world.telemetry import T0, fold_all, rejections, report, rounds, sweep
 
 FLEET = IntentFleet(["a:1", "b:1", "c:1", "x:1", "dead:1"], ["a:1", "b:1", "c:1", "x:1"], ["x:1"])
 BEGUN = roll(1, 0, "a:1", "b:1")
+BUNDLE = "t/ns/0x00000000_0x40000000"
 NOW = T0 + 60_000
 
 
@@ -152,11 +154,14 @@ def test_a_halted_roll_waits_for_resume() -> None:
 
 
 @pytest.mark.parametrize(
-    "intents", [after(drain(1, 0, "a:1")), after(BEGUN)], ids=["drain", "roll"]
+    "intents",
+    [after(drain(1, 0, "a:1")), after(BEGUN), after(intent(1, "split", 0, bundle=BUNDLE))],
+    ids=["drain", "roll", "split"],
 )
 def test_a_command_judges_by_the_statuses_of_a_round(intents: Intents) -> None:
     again = intents_of_statuses(statuses(intents))
-    for record in (drain(2, 0, "a:1"), drain(2, 0, "b:1"), undrain(2, 0, "b:1"), roll(2, 0, "b:1")):
+    records = (drain(2, 0, "a:1"), drain(2, 0, "b:1"), undrain(2, 0, "b:1"), roll(2, 0, "b:1"))
+    for record in (*records, intent(2, "move", 0, bundle=BUNDLE)):
         judged = [accept(one, FLEET, record, NOW) for one in (again, intents)]
         mine, theirs = (one if isinstance(one, IntentRefusal) else None for one in judged)
         assert mine == theirs

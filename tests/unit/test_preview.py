@@ -105,7 +105,10 @@ def test_policies_brokers_and_the_job_own_intents_object(job: FoldingJob) -> Non
 def test_commands_of_the_job_use_up_limits_and_are_under_way(job: FoldingJob) -> None:
     ours = command(BUNDLE, A, C, issued_at_ms=job.now_ms, expires_at_ms=job.now_ms + 60_000)
     job.control.write("commands", [encode_command(ours)])
-    assert "already-leaving" in shown(job).status.text
+    cluster = present(job, "drains.bundles_at_a_time=1")
+    first, second = cluster.preview([move(job), move(job, C, bundle(3), 2)])
+    assert "already-leaving" in first.status.text
+    assert second.command, "the job's own move takes no place of moves by hand"
 
     (other,) = present(job, "limits.moves_per_hour=1").preview([move(job, C, bundle(3))])
 

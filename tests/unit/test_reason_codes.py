@@ -23,13 +23,13 @@ DECIDED_AT = {"Decision": 3, "SheddingReason": 0}
 #: Modules whose codes belong to executors, clocks, rolls, rejected records and split boundaries,
 #: and those that name states.
 OTHERS = {
-    "accept_intent", "admission", "foreign_moves", "gate_and_breaker", "load_reports",
-    "next_step", "objections_to_approvals", "producer_votes", "state_of_round",
-    "states_and_advice_of_codes",
+    "accept_by_hand", "accept_intent", "admission", "foreign_moves", "gate_and_breaker",
+    "intent_refusals", "load_reports", "next_step", "objections_to_approvals",
+    "producer_votes", "state_of_round", "states_and_advice_of_codes",
 }  # fmt: skip
 #: Codes of decisions and of placements that found a broker, names of topics and statuses.
 NO_SKIPS = {
-    "all-reported", "already-done", "apart-for-long", "avg-scores", "dry-run",
+    "all-reported", "already-done", "apart-for-long", "avg-scores", "by-hand", "dry-run",
     "far-apart", "follow-up", "forecast-gap", "hot-bundle", "huge-gap", "its-turn", "lasting-gap",
     "least-rate", "least-used", "msg-rate", "near-limit", "no-candidates", "nobody-below-mean",
     "non-persistent", "overload-result", "rate-uneven", "rest-of-plan", "threshold-result",

@@ -264,6 +264,9 @@ SOME = [
     of_roll(7, "halt", 5, ROLL),
     of_roll(8, "resume", 6, ROLL),
     of_roll(9, "end", 7, ROLL),
+    intent(10, "move", 8, bundle=bundle(3)),
+    intent(11, "split", 8, bundle=bundle(3), positions=(16, 2**32 - 2), moves_children=True),
+    intent(12, "split", 8, "b1:8080", bundle=bundle(3), algorithm="other", moves_children=True),
 ]
 
 

@@ -2,13 +2,14 @@
 once: what drains need, without the simulator's noise.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from strategies.cluster import model
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.move_cost import NOT_MEASURED, MoveCost
 from strategies.fold.engine import Engine, EngineSettings
+from tests.world.splits import children_of
 from tests.world.telemetry import T0, outcome, parts, report, sweep
 
 #: What an executor answers to a command; None: nothing.
@@ -101,11 +102,13 @@ class LittleCluster:
 
     def _carry_out(self, command: model.Command) -> None:
         status = self.executor(command)
-        if status is None or not command.is_move:
+        if status is None or command.action == "throttle":
             return
-        to = command.destination or self._emptiest()
-        if status == "applied":
+        to = command.destination or (self._emptiest() if command.is_move else command.source)
+        if status == "applied" and command.is_move:
             self.move(command.bundle, command.source, to)
+        elif status == "applied":
+            self.split(command.bundle, command.source, command.boundaries)
         told = outcome(
             command.id,
             command.bundle,
@@ -120,6 +123,12 @@ class LittleCluster:
 
     def move(self, bundle: str, source: str, to: str) -> None:
         self.brokers[to][bundle] = self.brokers[source].pop(bundle)
+
+    def split(self, bundle: str, broker: str, boundaries: Sequence[int]) -> None:
+        """Splits a bundle into children of equal load, in the middle without `boundaries`."""
+        children = children_of(bundle, boundaries)
+        mib = self.brokers[broker].pop(bundle) / len(children)
+        self.brokers[broker] |= dict.fromkeys(children, mib)
 
     def _emptiest(self) -> str:
         return min(self.brokers, key=lambda name: (self._cpu(name), name))

@@ -2,12 +2,12 @@
 limit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
 
-from strategies.bundles import BundleLoads, topic_hash
+from strategies.bundles import BundleLoads, parse_bundle, topic_hash
 from strategies.cluster.model import BrokerLoad, BundleStats, Figures
 
 PREFIX = "persistent://t/ns/"
@@ -71,3 +71,11 @@ def broker(name: str, bundles: Mapping[str, tuple[int, int, float, float]]) -> B
         newest.traffic,
     )
     return BrokerLoad(name, Figures(), lambda: table)
+
+
+def children_of(bundle: str, boundaries: Sequence[int]) -> list[str]:
+    """The bundles into which a bundle is split; in the middle without `boundaries`."""
+    parsed = parse_bundle(bundle)
+    assert parsed is not None
+    namespace, range_ = parsed
+    return [f"{namespace}/{part}" for part in range_.parts(boundaries or [range_.middle])]

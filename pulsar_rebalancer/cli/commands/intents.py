@@ -1,5 +1,5 @@
 """`rebalancer drain`: moves all bundles off a broker, and keeps it empty; `rebalancer undrain` ends
-that; `rebalancer intents`: drains, moves and rolls, as the newest rounds say.
+that; `rebalancer intents`: drains, moves, splits and rolls, as the newest rounds say.
 """
 
 from collections.abc import Iterator
@@ -137,8 +137,8 @@ def intents(
     overrides: options.Overrides = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show drains, moves and rolls by the newest round of each cluster: those that last, and those
-    that ended or were refused within the last hour.
+    """Show drains, moves, splits and rolls by the newest round of each cluster: those that last,
+    and those that ended or were refused within the last hour.
     """
     settings = options.installation(config, overrides)
     now_ms = wall_clock_ms()
@@ -154,7 +154,7 @@ def intents(
     shown = [(done, one) for done in rounds.values() for one in done.intents]
     if not shown:
         names = ", ".join(rounds)
-        console.say(f"no drain, move or roll of {names} in the last hour")
+        console.say(f"no drain, move, split or roll of {names} in the last hour")
         return
     console.show(_table(shown, now_ms))
     alike: dict[tuple[str, ...], list[str]] = {}

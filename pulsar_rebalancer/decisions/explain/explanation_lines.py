@@ -18,8 +18,9 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     describe_skip,
     sentences,
 )
+from strategies.bundles import hexadecimal
+from strategies.cluster.asked_by_hand import BY_HAND
 from strategies.cluster.model import Command, Evidence, Round, Skip
-from strategies.cluster.remembered_intents import BY_HAND
 from strategies.figures.texts_of_counts_names_and_ages import counted, counted_with, first_of
 from strategies.figures.usage_after_moves import (
     changes,
@@ -314,7 +315,8 @@ def _about_broker(broker: str, skip: Skip) -> str | None:
 def instruction(command: Command) -> str:
     """The order of a command."""
     if command.action == "split":
-        return f"split {command.bundle} of {command.source} by {command.algorithm}"
+        at = f" at {', '.join(map(hexadecimal, command.boundaries))}" if command.boundaries else ""
+        return f"split {command.bundle} of {command.source} by {command.algorithm}{at}"
     if command.action == "throttle":
         return f"advice to throttle {command.bundle} of {command.source}"
     to = f" to {command.destination}" if command.destination is not None else ""

@@ -111,7 +111,7 @@ class IntentStatusRecord(Struct, frozen=True):
     error_ms: Annotated[Duration | None, Meta(description="how wrong the estimate may be")]
     phases: Annotated[dict[str, RollPhase], Meta(description="of a roll: per broker")]
     record: Annotated[IntentId | None, Meta(description="of a roll: its last accepted record")]
-    bundle: Annotated[str, Meta(description="of a move: the bundle")] | UnsetType = UNSET
+    bundle: Annotated[str, Meta(description="of a move or a split")] | UnsetType = UNSET
 
 
 class RoundRecord(Struct, frozen=True):

@@ -25,6 +25,7 @@ from sinks.wire.contracts.execution import (
     Throughput,
     Version,
 )
+from strategies.bundles import FULL
 from strategies.cluster.intent_records_and_states import IntentAction
 
 #: Usage and limit of what a broker has not measured yet (Pulsar's initial value).
@@ -238,7 +239,9 @@ class OutcomeReportRecord(ClusterRecord, frozen=True, tag_field="kind", tag="out
 
 
 class IntentRecord(ClusterRecord, frozen=True, tag_field="kind", tag="intent"):
-    """What an operator wants: drain a broker, roll a cluster. Signed, if there is a key for it."""
+    """What an operator wants: drain a broker, roll a cluster, move or split a bundle. Signed, if
+    there is a key for it.
+    """
 
     id: Annotated[
         IntentId, Meta(description="random, new for each record; a repeated one has no effect")
@@ -252,8 +255,10 @@ class IntentRecord(ClusterRecord, frozen=True, tag_field="kind", tag="intent"):
             extra_json_schema={"minLength": 1, "maxLength": LONGEST_REASON},
         ),
     ]
-    broker: Annotated[Broker, Meta(description="of a move: its destination")] | UnsetType = UNSET
-    bundle: Annotated[Bundle, Meta(description="the bundle that moves")] | UnsetType = UNSET
+    broker: (
+        Annotated[Broker, Meta(description="of a move or a split: the destination")] | UnsetType
+    ) = UNSET
+    bundle: Annotated[Bundle, Meta(description="that moves or is split")] | UnsetType = UNSET
     brokers: Annotated[list[Broker], Meta(description="of a roll; at least one")] | UnsetType = (
         UNSET
     )
@@ -268,6 +273,25 @@ class IntentRecord(ClusterRecord, frozen=True, tag_field="kind", tag="intent"):
     ) = UNSET
     max_unavailable: (
         Annotated[int, Meta(ge=1, le=1_000, description="brokers of a roll at a time")] | UnsetType
+    ) = UNSET
+    algorithm: (
+        Annotated[
+            str, Meta(min_length=1, max_length=LONGEST_NAME, description="Pulsar's, of a split")
+        ]
+        | UnsetType
+    ) = UNSET
+    positions: (
+        Annotated[
+            list[Annotated[int, Meta(ge=0, le=FULL)]],
+            Meta(max_length=100, description="of a split: hashes inside the bundle, ascending"),
+        ]
+        | UnsetType
+    ) = UNSET
+    moves_children: (
+        Annotated[
+            bool, Meta(description="of a split: all new bundles but the first one are to move")
+        ]
+        | UnsetType
     ) = UNSET
     sig: Signature | UnsetType = UNSET
 

@@ -1,0 +1,130 @@
+"""Accepts or refuses what a person asks for about one bundle: a move, or a split."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, get_args
+
+from strategies.bundles import KeyRange, hexadecimal, is_system_bundle, parse_bundle
+from strategies.cluster.asked_by_hand import Asked, Cut
+from strategies.cluster.intent_records_and_states import Intent
+from strategies.cluster.remembered_intents import Intents
+from strategies.figures.texts_of_counts_names_and_ages import age
+from strategies.fold.intent_refusals import Answer, IntentFleet, IntentRefusal, refuse_unfit
+from strategies.splitting.bundle_limits import Algorithm
+
+#: Pulsar's algorithms by name, and the one that cuts at given positions.
+_ALGORITHMS: Sequence[str] = get_args(Algorithm)
+AT_POSITIONS: Algorithm = "specified_positions_divide"
+
+
+def accept_move(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
+    """Adds a move to the intents, or refuses it."""
+    why = _refuse_bundle(intents, intent, now_ms) or _refuse_destination(intents, fleet, intent)
+    return _ask(intents, intent, now_ms) if why is None else why
+
+
+def accept_split(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
+    """Adds a split to the intents, or refuses it."""
+    why = (
+        _refuse_bundle(intents, intent, now_ms)
+        or _refuse_cut(intent)
+        or _refuse_destination(intents, fleet, intent)
+    )
+    if why is not None:
+        return why
+    algorithm = AT_POSITIONS if intent.positions else intent.algorithm
+    return _ask(
+        intents,
+        intent,
+        now_ms,
+        action="split",
+        cut=Cut(algorithm, intent.positions, intent.moves_children),
+    )
+
+
+def _ask(intents: Intents, intent: Intent, now_ms: int, **more: Any) -> Intents:
+    bundle, by = intent.bundle or "", intent.by
+    asked = Asked(intent.id, bundle, intent.broker, by, intent.reason, intent.ts, now_ms, **more)
+    return replace(intents, asked={**intents.asked, bundle: asked})
+
+
+def _refuse_bundle(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:
+    if is_system_bundle(intent.bundle or ""):
+        return IntentRefusal(
+            "system-bundle",
+            f"{intent.bundle} belongs to its broker, whose health Pulsar checks with it",
+            "Nothing to do: another broker has a bundle of its own.",
+        )
+    other = intents.asked.get(intent.bundle or "")
+    if other is None:
+        return None
+    return IntentRefusal(
+        "already-asked",
+        f"{other.by} asked to {other.action} it {age(now_ms - other.asked_ms)} ago "
+        f"({other.reason})",
+        "Wait until that has ended: `rebalancer intents` shows its progress.",
+    )
+
+
+def _refuse_destination(
+    intents: Intents, fleet: IntentFleet, intent: Intent
+) -> IntentRefusal | None:
+    to = intent.broker
+    if to is None:
+        return None
+    if intent.action == "split" and not intent.moves_children:
+        return IntentRefusal(
+            "children-stay",
+            f"{to} is a destination, but the children of {intent.bundle} stay where it is",
+            "Ask for their move too, or name no broker.",
+        )
+    why = refuse_unfit(to, fleet)
+    if why is None and to in intents.drains:
+        return IntentRefusal(
+            "being-drained",
+            f"{to} is being drained: {intents.drains[to].by} asked for it",
+            f"Name another broker, or end the drain with `rebalancer undrain {to}`.",
+        )
+    return why
+
+
+def _refuse_cut(intent: Intent) -> IntentRefusal | None:
+    bundle, parsed = intent.bundle or "", parse_bundle(intent.bundle or "")
+    if parsed is None or not parsed[1].can_split:
+        return IntentRefusal(
+            "not-divisible",
+            f"{bundle} has no range that can be cut",
+            "Write the name as tenant/namespace/0x…_0x….",
+        )
+    return _refuse_algorithm(intent) or _refuse_positions(parsed[1], intent)
+
+
+def _refuse_algorithm(intent: Intent) -> IntentRefusal | None:
+    name = intent.algorithm
+    if name is None or (name in _ALGORITHMS and (name == AT_POSITIONS) == bool(intent.positions)):
+        return None
+    if name not in _ALGORITHMS:
+        return IntentRefusal(
+            "unknown-algorithm",
+            f"Pulsar has no split algorithm {name}",
+            f"Its algorithms: {', '.join(_ALGORITHMS)}.",
+        )
+    return IntentRefusal(
+        "algorithm-and-positions",
+        f"only {AT_POSITIONS} has positions, and it finds none itself",
+        "Name either positions, or another algorithm.",
+    )
+
+
+def _refuse_positions(range_: KeyRange, intent: Intent) -> IntentRefusal | None:
+    edges = (range_.lower, *intent.positions, range_.upper)
+    wrong = next(((one, other) for one, other in pairwise(edges) if one >= other), None)
+    if wrong is None:
+        return None
+    one, other = map(hexadecimal, wrong)
+    return IntentRefusal(
+        "positions-outside",
+        f"{other} is not above {one}: positions ascend, inside of {range_}",
+        "Name ascending positions above the start of the bundle's range and below its end.",
+    )
