@@ -36,7 +36,7 @@ def fleet(brokers: int, bundles: int, shortest_ms: int, longest_ms: int) -> Iter
     words = [
         sys.executable,
         "-m",
-        "tests.pulsar_fake.fleet",
+        "benchmarks.served_fleet",
         *map(str, (brokers, bundles, shortest_ms, longest_ms)),
     ]
     with subprocess.Popen(

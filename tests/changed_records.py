@@ -16,7 +16,6 @@ def changed(record: bytes, *path: str | int, to: object) -> bytes:
 
 
 def without(record: bytes, *path: str | int) -> bytes:
-    """The record without one field."""
     tree = json.loads(record)
     holder = tree
     for step in path[:-1]:

@@ -129,7 +129,6 @@ class Control:
         return [one for one in given if isinstance(one, Outcome)]
 
     def answers(self) -> list[ApprovalOutcome]:
-        """To approvals."""
         given = [decode_answer(value) for value in self.read("outcomes")]
         return [one for one in given if isinstance(one, ApprovalOutcome)]
 

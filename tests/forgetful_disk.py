@@ -31,7 +31,6 @@ class ForgetfulDisk:
                 os.close(descriptor)
 
     def fsync(self, descriptor: int) -> None:
-        """Flushes the file or folder of a file descriptor."""
         self.failures += self.after_a_failure()
         self._flush(descriptor)
 
@@ -72,7 +71,6 @@ class ForgetfulDisk:
 
 
 def written(image: Image, folder: Path) -> Path:
-    """A folder with these files."""
     for name, content in image.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

@@ -30,7 +30,6 @@ class RunningPage:
     verify: ssl.SSLContext | bool = True
 
     def get(self, name: str, token: str | None = None, **parameters: object) -> httpx.Response:
-        """A document of the page."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         return httpx.get(
             self.url + API + name,

@@ -69,11 +69,9 @@ class MadeUpCluster:
         return self.now_ms - (self.rounds - number) * self.interval_ms
 
     def acts(self, number: int) -> bool:
-        """Whether the round has commands."""
         return (self.rounds - number) % self.acts_every == (0 if self.waits else 7)
 
     def made(self) -> Iterator[tuple[Round, list[Command], list[Outcome]]]:
-        """Each round with its commands and their outcomes."""
         names = self.names()
         phases = np.arange(self.brokers) * 2.399963
         for number in range(1, self.rounds + 1):

@@ -29,7 +29,6 @@ class RaisingShedder:
     weights: Weights
 
     def shed(self, view: ClusterView, memory: Memory) -> Shedding:
-        """One round."""
         if view.cluster == self.settings.raises_for and view.now_ms < self.settings.until_ms:
             raise ZeroDivisionError(f"{object()} is no figure")
         return _inner(self.settings, self.weights).shed(view, memory)

@@ -34,7 +34,6 @@ def flags(settings: Iterable[str]) -> list[str]:
 
 
 def previewed(recording: Path, *more: object) -> dict[str, Any]:
-    """The JSON of a preview."""
     answer = rebalancer("upgrade-preview", recording, "--json", *more)
     assert answer.code == 0, answer.err
     document: dict[str, Any] = answer.json

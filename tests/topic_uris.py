@@ -17,7 +17,6 @@ def topic_of(uri: str | TopicUri) -> TopicUri:
 
 
 def topic_settings(topics: Topics | Mapping[str, object]) -> dict[str, object]:
-    """The setting of each topic with its URI."""
     given = (
         topics
         if isinstance(topics, Mapping)

@@ -30,7 +30,6 @@ def pulsar() -> Iterator[FakePulsar]:
 
 
 def kinds(folder: Path) -> list[type]:
-    """Of the records that were published."""
     return [type(decode(value, b"")) for value in Control(folder).read("telemetry")]
 
 

@@ -72,7 +72,6 @@ def mix(
 
 
 def lines(mixed: Mixed) -> list[bytes]:
-    """The bytes of a log."""
     return [entry.line if isinstance(entry, Bad) else entry for entry in mixed]
 
 

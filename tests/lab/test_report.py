@@ -69,7 +69,6 @@ def page_of(*runs: Timeline, title: str = "a test") -> str:
 
 
 def shown(run: Timeline) -> Any:
-    """What the page has of a run."""
     return page_data(page_of(run))["runs"][0]
 
 

@@ -16,8 +16,6 @@ BOARDS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression of a panel."""
-
     board: str
     panel: str
     text: str

@@ -147,7 +147,6 @@ def some_records(seed: int, passes: int) -> list[model.TelemetryRecord]:
 
 
 def a_recording(path: Path, seed: int, passes: int) -> None:
-    """The same records as a file."""
     with ColumnarRecording(path) as recording:
         for record in some_records(seed, passes):
             recording.write(_as_bytes(record), record)

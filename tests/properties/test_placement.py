@@ -45,8 +45,6 @@ NONSENSE = (*FIGURES, nan, inf, -inf, -1.0, 1e300)
 
 @dataclass(frozen=True)
 class Story:
-    """A cluster, its policies, what shedding decided, and who remembers what."""
-
     view: model.ClusterView
     policies: PoliciesView
     decisions: list[model.Decision]
@@ -117,7 +115,6 @@ def answers(story: Story, placement: str, mode: Mode) -> list[model.Decision | m
 
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
-    """A look-up with any figures whatsoever."""
     chance = random.Random(draw(seeds))
     names = chance.sample(BROKERS, chance.randint(0, 5))
     row = (chance.choice(NONSENSE), chance.choice(NONSENSE), 0.0, 0.0)
@@ -145,7 +142,6 @@ def any_candidate(name: str, chance: random.Random, averages: Averages) -> Candi
 
 
 def nonsense(chance: random.Random) -> BundleLoads:
-    """One bundle with any figures."""
     row, one = np.array([chance.choices(NONSENSE, k=4)]), np.ones(1, dtype=np.int64)
     return BundleLoads(("x",), row, row, one, one, one, one, row)
 

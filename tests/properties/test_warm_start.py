@@ -112,8 +112,6 @@ _MACHINES = {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}}
 
 
 class Recorder:
-    """A decider that keeps the telemetry."""
-
     def __init__(self, settings: EngineSettings) -> None:
         self.records: list[TelemetryRecord] = []
         self._decider = EngineDecider(settings)
@@ -178,7 +176,6 @@ def halves(
 
 
 def random_halves(settings: EngineSettings, seed: int) -> tuple[list[Event], list[Event]]:
-    """The same of a random cluster."""
     minutes = warm_window_ms(settings) // MINUTE_MS + COMPARED + Random(seed).randint(100, 300)
     records = some_records(seed, minutes)
     return halves(settings, records, records[-1].ts - COMPARED * MINUTE_MS)
@@ -284,7 +281,6 @@ def test_of_a_recording_all_after_a_random_record_is_published_and_nothing_befor
 
 
 def topic(lines: Sequence[bytes]) -> list[Unread]:
-    """The records of a topic, as the job reads them."""
     rows = (
         Row(topic="t", partition=0, offset=number, value=line, size=len(line))
         for number, line in enumerate(lines)
@@ -365,7 +361,6 @@ def test_moves_that_reports_show_are_not_taken_back() -> None:
 
 
 def moves_by_round(rows: Sequence[OutputRow]) -> list[set[str]]:
-    """The bundles that each published round moves."""
     found, moved = [], set[str]()
     for row in rows:
         if row.kind == "commands":

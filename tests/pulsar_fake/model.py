@@ -47,8 +47,6 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Status, body, and where a redirect leads."""
-
     status: int
     body: bytes = b""
     location: str | None = None

@@ -31,7 +31,6 @@ class Fault:
 
 
 def answered(status: int, body: bytes = b"") -> Fault:
-    """Another answer than the broker's."""
     return Fault(instead=Answer(status, body))
 
 
@@ -81,7 +80,6 @@ class FakePulsar:
         return ",".join(f"http://{broker}" for broker in self.cluster.brokers[:2])
 
     def join(self) -> str:
-        """One more broker; its id."""
         broker = self._run(self._listen()).result(120)
         self.cluster.brokers.append(broker)
         return str(broker)
@@ -107,7 +105,6 @@ class FakePulsar:
         self.faults = lambda _: None
 
     def asked(self, method: str) -> list[Request]:
-        """Requests of a method, in the order in which they came."""
         return [request for request, _ in self.calls if request.method == method]
 
     def _run(self, coroutine: Any) -> Future[Any]:

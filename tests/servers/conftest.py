@@ -63,7 +63,6 @@ def guarded_pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="session")
 def pulsar50(jdk21: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
-    """As `pulsar`, of Pulsar 5.0."""
     with pulsar_cluster(tmp_path_factory.mktemp("pulsar50"), program=PULSAR_50) as cluster:
         yield cluster
 
@@ -72,7 +71,6 @@ def pulsar50(jdk21: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def guarded_pulsar50(
     jdk21: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PulsarCluster]:
-    """As `guarded_pulsar`, of Pulsar 5.0."""
     with pulsar_cluster(
         tmp_path_factory.mktemp("guarded-pulsar50"), "extensible", guarded=True, program=PULSAR_50
     ) as cluster:
@@ -89,7 +87,6 @@ def balanced() -> Iterator[FakePulsar]:
 
 @pytest.fixture
 def control(tmp_path: Path) -> Control:
-    """Topics in folders."""
     return Control(tmp_path)
 
 

@@ -11,7 +11,6 @@ _DEFAULTS = PulsarSettings()
 
 
 def words(settings: PulsarSettings) -> list[str]:
-    """Settings for a command line."""
     given = {
         f"pulsar.{name}": value
         for name, value in asdict(settings).items()

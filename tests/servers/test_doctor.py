@@ -93,7 +93,6 @@ def test_a_change_of_the_load_manager_that_failed_silently_is_found(
 
 @pytest.fixture(params=["kafka", "pulsar"])
 def control(request: pytest.FixtureRequest, tmp_path: Path) -> Control:
-    """Topics on a real server."""
     server = topic_server(request.getfixturevalue(request.param))
     group = f"health-{time.time_ns()}"
     return Control(tmp_path, {topic: server.make(group, topic, 2) for topic in TOPICS})
@@ -118,7 +117,6 @@ def close_round(control: Control, number: int) -> None:
 
 
 def health(control: Control) -> str:
-    """What is said of a job that is well."""
     words = [word for one in flags(control) for word in ("--set", one)]
     answer = rebalancer("doctor", "--health", "--json", *words)
     assert answer.code == exit_codes.OK, answer.err

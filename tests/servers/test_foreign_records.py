@@ -17,8 +17,6 @@ from tests.topic_uris import topic_of, topic_settings
 from tests.unit.command_line import Answer, rebalancer
 from tests.world.uneven_log import EAGER_WORDS, recorded, uneven
 from tools.processes.set_words import set_words
-from tools.servers.kafka_broker import KafkaBroker
-from tools.servers.kafka_topics import put as put_on_kafka
 from tools.servers.pulsar_cluster import PulsarCluster
 from tools.servers.pulsar_topics import put as put_on_pulsar
 
@@ -97,18 +95,6 @@ def check(
 
 def telemetry() -> list[bytes]:
     return [load_report("a:1", 0, {bundle(1): 10.0}), sweep(1, "a:1"), b"foreign"]
-
-
-def test_on_kafka_they_are_named_by_partition_and_offset(
-    kafka: KafkaBroker, decided: Decided
-) -> None:
-    uris = {kind: kafka.topic(f"foreign-{kind}") for kind in KINDS}
-    put_on_kafka(uris["telemetry"], telemetry())
-    for kind, lines in (("rounds", decided.rounds), ("commands", decided.commands)):
-        put_on_kafka(uris[kind], strewn(lines))
-
-    first = "partition 0, offset 0"
-    check(uris, decided, {"telemetry": "partition 0, offset 2", "rounds": first, "commands": first})
 
 
 @pytest.mark.parametrize("kind", ["pulsar", "guarded_pulsar"])

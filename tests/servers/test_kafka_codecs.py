@@ -234,6 +234,5 @@ def test_a_batch_with_a_wrong_checksum_ends_the_reader(kafka: KafkaBroker) -> No
 
 
 def segment_of(kafka: KafkaBroker, topic: str | TopicUri) -> Path:
-    """The broker's file of a topic with one partition."""
     (segment,) = (kafka.server.folder / "data").glob(f"{topic}-0/*.log")
     return segment

@@ -3,7 +3,6 @@ clear line, no stack trace.
 """
 
 import re
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sinks.topics.kafka.settings import KafkaSettings, kafka_access
+from sinks.topics.kafka.settings import KafkaSettings
 from sinks.topics.topic_settings import Topics
 from strategies.errors import PublishRejected
-from streaming.job import _run_with_restarts, run_job
+from streaming.job import run_job
 from streaming.outputs.counts_of_micro_batch import KINDS
 from tests.replayed import replayed
 from tests.servers.job_stories import job_on, settings_of
@@ -27,7 +26,6 @@ from tools.processes.process import Process
 from tools.processes.real_job import eager
 from tools.servers.kafka_broker import KafkaBroker
 from tools.servers.kafka_topics import put, values
-from tools.waiting import eventually
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.faults]
 
@@ -94,28 +92,6 @@ def test_a_broker_that_answers_nothing_for_a_while_is_logged_and_the_query_goes_
         told = [line for line in job.said[said:].splitlines() if not usual.search(line)]
         assert ["trying again for up to 600 s" in line for line in told[:2]] == [True, False]
         assert job.traces == []
-
-
-def test_an_outage_is_logged_when_it_begins_and_when_it_ends_while_the_query_still_waits(
-    own_kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    told: list[str] = []
-
-    def query() -> None:
-        own_kafka.server.kill()
-        eventually(lambda: len(told) == 1, 300, "the outage is not logged")
-        own_kafka.server.start()
-        eventually(lambda: len(told) == 2, 300, "its end is not logged")
-
-    # What Kafka's clients say by themselves comes later.
-    settings = KafkaSettings(timeout_ms=240_000)
-    job = job_on(topics(own_kafka, "waits"), tmp_path, kafka=settings)
-    ended = _run_with_restarts(
-        job, query, lambda: 0, threading.Event(), told.append, kafka=kafka_access(settings)
-    )
-    assert ended is None
-    assert "no answer; check that the broker runs" in told[0]
-    assert told[1].startswith("the servers of the topics answer again after ")
 
 
 def test_a_record_that_its_topic_does_not_take_stops_the_job_with_the_way_out(

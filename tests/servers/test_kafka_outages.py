@@ -185,7 +185,6 @@ def error_of_flush(publisher: Publisher) -> SinkError | None:
 
 
 def delivered(publisher: Publisher, records: Sequence[bytes]) -> bool:
-    """Whether the broker has taken these records."""
     try:
         for record in records:
             publisher.publish("c", record)

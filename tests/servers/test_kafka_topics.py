@@ -34,8 +34,6 @@ SASL: tuple[Mechanism, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @dataclass(frozen=True)
 class Door:
-    """A listener and the settings that open it."""
-
     listener: Listener
     settings: Callable[[KafkaBroker, Path], KafkaSettings]
     name: str

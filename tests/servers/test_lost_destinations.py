@@ -72,7 +72,6 @@ def _chance(verified: int, lost: int) -> float:
 
 
 def _end(effect: Effect, destination: str) -> str:
-    """Where a move ended."""
     if effect.owner_after == destination:
         return "arrived" if effect.reason is None else effect.reason.partition(":")[0]
     return (effect.reason or "?").partition(":")[0]

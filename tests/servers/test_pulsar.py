@@ -315,7 +315,6 @@ def collecting(settings: PulsarSettings, control: Control) -> Iterator[Collector
 
 
 def passed(collector: Collector) -> Pass:
-    """One pass that came about."""
     done = collector.step().done
     assert done is not None
     return done
@@ -326,7 +325,6 @@ def records(control: Control) -> list[object]:
 
 
 def reported(control: Control) -> set[str]:
-    """The bundles of all reports so far."""
     tables = [one.bundles for one in records(control) if isinstance(one, LoadReport)]
     return {name for table in tables if table is not None for name in table.names}
 

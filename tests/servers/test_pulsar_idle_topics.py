@@ -47,8 +47,6 @@ def stock(
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace and what is in it, as the admin API tells."""
-
     cluster: PulsarCluster
     name: str
     folder: Path

@@ -54,7 +54,6 @@ def test_the_job_outlasts_a_broker_and_names_a_topic_that_is_gone(
 
 
 def owner_of(settings: PulsarSettings, uri: str | TopicUri) -> str:
-    """The broker that serves a topic."""
     name = topic_of(uri).name
     namespace = name.rpartition("/")[0]
     with closing(PulsarAdmin(settings)) as admin:

@@ -133,7 +133,6 @@ def test_token_and_key_show_nowhere_and_all_is_done_by_tls(
 
 
 def kinds_of(control: Control) -> set[type]:
-    """Of the records of telemetry."""
     return {type(decode(record, b"")) for record in control.read("telemetry")}
 
 
@@ -150,7 +149,6 @@ def everybody() -> set[str]:
 
 
 def a_key(folder: Path) -> tuple[Path, SigningKey]:
-    """A file with a signing key, and the key."""
     file = folder / "key"
     file.write_text(secrets.token_hex(32), "utf-8")
     return file, SigningKey(Secret(file.read_bytes()))

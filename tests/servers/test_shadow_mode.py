@@ -56,12 +56,10 @@ def test_what_pulsars_own_shedder_unloads_is_seen_and_compared_with_our_rounds(
 
 
 def moved(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    """Bundles that have another owner now."""
     return {bundle for bundle, owner in after.items() if owner != before[bundle]}
 
 
 def shedding(loop: Loop) -> str:
-    """What the doctor says of the built-in shedder."""
     said = rebalancer("doctor", "--shadow", "--no-spark-start", "--json", *loop.words).json
     (found,) = [one["status"] for one in said["findings"] if one["check"] == "built-in shedding"]
     return str(found)

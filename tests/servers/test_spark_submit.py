@@ -104,7 +104,6 @@ def assert_as_in_the_plain_loop(job: RealJob, lines: Sequence[bytes]) -> None:
 
 
 def driver_log(cluster: SparkCluster) -> str:
-    """What drivers that ran on the workers printed."""
     found = [file for one in cluster.workers for file in one.folder.glob("work/driver-*/stdout")]
     return "".join(file.read_text("utf-8", "replace") for file in sorted(found))
 

@@ -107,7 +107,6 @@ def test_steady_ends_more_even_than_avg_which_stops_early_and_uniform_which_move
 
 
 def balanced_by(strategy: str, brokers: Brokers, folder: Path) -> End:
-    """The end that a strategy comes to from the start that all have."""
     cluster = brokers.processes.cluster
     folder.mkdir()
     looping = closed_loop(

@@ -43,7 +43,6 @@ def own_brokers(jdk: None, tmp_path: Path) -> Iterator[PulsarProcesses]:
 
 
 def stuck_brokers(settings: PulsarSettings) -> Stuck:
-    """Probes all brokers of a cluster once."""
     with closing(PulsarAdmin(probing(settings))) as admin:
         brokers = admin.brokers()
         return find_stuck(admin, brokers, brokers)

@@ -26,12 +26,10 @@ class TopicServer:
     replace: Callable[[TopicUri, Sequence[bytes]], None]
 
     def topics(self, group: str, partitions: int) -> Topics:
-        """All topics of a job, alike."""
         return topics_of(**{name: self.make(group, name, partitions) for name in TOPICS})
 
 
 def topic_server(server: KafkaBroker | PulsarCluster) -> TopicServer:
-    """Of a running server."""
     if isinstance(server, KafkaBroker):
         return TopicServer(
             lambda group, name, partitions: server.topic(f"contract-{group}-{name}", partitions),

@@ -10,8 +10,6 @@ from streaming.state.store import Row, Rows
 
 @dataclass
 class CountingMap(MemoryVariable):
-    """A map state that counts calls."""
-
     calls: list[tuple[str, Row]] = field(default_factory=list)
 
     def getValue(self, key: Row) -> Row | None:

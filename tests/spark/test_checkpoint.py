@@ -33,7 +33,6 @@ def begin(folder: Path, guard: Guard | None = None) -> None:
 
 
 def complaints(folder: Path, guard: Guard) -> Sequence[str]:
-    """What a job is told that cannot go on."""
     with pytest.raises(SettingsError) as refused:
         begin(folder, guard)
     return refused.value.complaints
@@ -44,7 +43,6 @@ def a_guard(engine: EngineSettings = THRESHOLD, **job: int) -> Guard:
 
 
 def under(python: str) -> Guard:
-    """The guard of a job that runs under this Python."""
     guard = a_guard()
     return replace(guard, settings={**guard.settings, "runtime.python": python})
 
@@ -245,7 +243,6 @@ def test_two_jobs_cannot_share_a_checkpoint(tmp_path: Path) -> None:
 
 
 def open_files() -> list[str]:
-    """Of this process."""
     return [os.path.realpath(one) for one in Path("/proc/self/fd").iterdir()]
 
 

@@ -93,7 +93,6 @@ class Decided:
         return self.published
 
     def values(self, part: str) -> list[bytes]:
-        """Those of the state's rows."""
         rows = self._tester.peekMapState("state", (0,))
         return [packed for (name,), (packed,) in rows.items() if name.partition("/")[0] == part]
 

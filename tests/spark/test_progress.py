@@ -7,8 +7,6 @@ from streaming.progress import BatchProgress, Progress
 
 
 class AQuery:
-    """What a streaming query tells of itself."""
-
     def __init__(self) -> None:
         self.recentProgress: list[Any] = []
 

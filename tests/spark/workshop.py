@@ -89,18 +89,15 @@ class Workshop:
             writer.append(lines)
 
     def published(self) -> Published:
-        """What lies in the output topics, by kind."""
         return {
             kind: [record.value for record in FileTopicReader(self.folder / kind).read()[0]]
             for kind in KINDS
         }
 
     def since(self, before: Published) -> Published:
-        """What was published after `before`."""
         return {kind: values[len(before[kind]) :] for kind, values in self.published().items()}
 
     def records(self, kind: str) -> list[dict[str, Any]]:
-        """The records of an output topic."""
         return [json.loads(value) for value in self.published()[kind]]
 
     def expected(self, engine: EngineSettings | None = None) -> Published:

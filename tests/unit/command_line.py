@@ -14,8 +14,6 @@ from pulsar_rebalancer.cli.main import app
 
 @dataclass(frozen=True)
 class Answer:
-    """Exit code, standard output, standard error."""
-
     code: int
     out: str
     err: str

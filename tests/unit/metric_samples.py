@@ -13,7 +13,6 @@ PREFIX = "pulsar_rebalancer_"
 
 
 def samples(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
-    """Values of a metric by its labels."""
     return {
         tuple(sample.labels.values()): sample.value
         for metric in registry.collect()

@@ -20,7 +20,6 @@ def example(name: str) -> list[list[str]]:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of every line of a table."""
     return [
         [cell.strip() for cell in line.strip("| ").split("|")]
         for line in text.splitlines()
@@ -29,5 +28,4 @@ def rows(text: str) -> list[list[str]]:
 
 
 def numbers(cell: str) -> list[float]:
-    """All numbers of a cell."""
     return [float(word) for word in re.findall(r"[\d.]+", cell)]

@@ -47,7 +47,6 @@ MADE = Application(Path("/srv/application"), ("connector.jar", "clients.jar"))
 
 
 def value_of(option: str, words: Sequence[str]) -> str:
-    """The word behind an option."""
     return words[words.index(option) + 1]
 
 
@@ -135,7 +134,6 @@ def python(*words: str, **given: Any) -> subprocess.CompletedProcess[str]:
 
 
 def manifest() -> dict[str, Any]:
-    """That of deploy/spark-operator."""
     file = ROOT / "deploy/spark-operator/spark-application.yaml"
     return dict(yaml.safe_load(file.read_text("utf-8")))
 

@@ -35,7 +35,6 @@ STOCK = "loadBalancerEnabled=true"
 
 
 def written(folder: Path, *lines: str, encoding: str = "iso-8859-1", ends: str = "\n") -> Path:
-    """A file with these lines."""
     file = folder / "broker.conf"
     text = "".join(f"{line}\n" for line in lines)
     file.write_bytes(text.replace("\n", ends).encode(encoding))
@@ -51,7 +50,6 @@ def run(*words: object) -> Answer:
 
 
 def complaints_about(file: Path) -> list[str]:
-    """What keeps a file from being read."""
     try:
         read_conf(file)
     except SettingsError as error:

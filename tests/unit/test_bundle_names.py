@@ -10,7 +10,10 @@ MANY = [f"t{i % 7}/ns-{i % 50}/0x{16 * i:08x}_0x{16 * i + 16:08X}" for i in rang
 
 LEGAL = (
     "t/ns/0x00000000_0x100000000",
+    "t/ns/0xF0000000_0xFFFFFFFF",
+    "pulsar/10.0.0.1:8080/0x00000000_0xffffffff",
     "pulsar/cluster-1/10.0.0.1:8080/0x00000000_0xffffffff",
+    "sla-monitor/10.0.0.1:8080/0x00000000_0xffffffff",
     "bücher/größe ⛵/0x00000000_0xABCDEF01",
 )
 ILLEGAL = (

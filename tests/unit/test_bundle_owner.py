@@ -43,7 +43,6 @@ def owner(
 
 
 def redirecting(to: str) -> Fault:
-    """Names `to` as the owner of the bundle."""
     location = f"http://{to}/admin/v2/non-persistent/{BUNDLE}?authoritative=false"
     return Fault(instead=Answer(307, location=location))
 

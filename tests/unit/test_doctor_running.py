@@ -36,7 +36,6 @@ def a_job(control: Control) -> JobSettings:
 
 @contextmanager
 def running(control: Control, epoch: int = 1) -> Iterator[None]:
-    """As long as this lasts the checkpoint is in use."""
     with guarded(control.folder / "checkpoint", guard_of(a_job(control), ENGINE), lambda: epoch):
         yield
 

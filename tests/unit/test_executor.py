@@ -275,7 +275,6 @@ def test_a_cluster_that_falls_silent_before_a_turn_gets_no_call(
 
 
 def remembered(scene: Scene, commands: Sequence[Command]) -> int:
-    """Number of these commands that the journal has a verdict on."""
     with scene.journal() as journal:
         found = [journal.earlier(Received(one.id, Position("", 0, 0), b"")) for one in commands]
     return sum(verdict is not None for _, verdict in found)

@@ -71,7 +71,6 @@ class Story:
 
 
 def died_twice(done: Outcome) -> bool:
-    """Whether the process died in both unloads of a command."""
     interrupted = (done.reason or "").startswith("interrupted:")
     return done.status == "failed" and interrupted and done.cost.unloads == 2
 
@@ -91,7 +90,6 @@ def test_the_story_without_a_death_and_the_key_is_nowhere(tmp_path: Path) -> Non
 @pytest.mark.heavy
 @pytest.mark.parametrize("part", range(4))
 def test_a_death_at_each_moment_of_each_part(tmp_path: Path, part: int) -> None:
-    """One death per run, at every moment of that part of the story."""
     for moment in range(NEVER):
         dies = iter([*[NEVER] * part, moment])
         if tell(tmp_path / str(moment), dies) == 4:

@@ -66,7 +66,6 @@ def told(done: Pass) -> list[tuple[str, Kind, bytes]]:
 
 
 def both_known() -> Cluster:
-    """A pass after both brokers have published."""
     cluster = Cluster()
     cluster.says(A, 1)
     cluster.says(B, 2)

@@ -182,7 +182,6 @@ def test_a_reader_without_a_place_of_its_own_is_started_again(topic: TopicUri) -
 
 
 def at(ms: int) -> bytes:
-    """A telemetry record of this time."""
     return b'{"v":1,"kind":"sweep","cluster":"c","ts":%d,"sweep":1,"brokers":[]}' % ms
 
 

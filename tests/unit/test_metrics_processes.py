@@ -93,8 +93,6 @@ def a_pass(codes: Mapping[str, str]) -> Pass:
 
 
 class TestExecutor:
-    """Commands on a fake cluster."""
-
     def test_outcomes_are_those_on_the_topic(
         self, scene: Scene, shown: Shown, of_executor: ExecutorMetrics
     ) -> None:
@@ -191,7 +189,6 @@ def a_rejection(code: str) -> OutputRow:
 
 
 def newest(rounds: list[OutputRow], *, per_broker: bool = False) -> RoundFigures:
-    """The figures of the newest one of these rounds of a cluster."""
     tally = BatchTally(per_broker=per_broker)
     tally.add("c", rounds, None)
     (facts,) = read_facts(tally.value().decode()).clusters
@@ -200,8 +197,6 @@ def newest(rounds: list[OutputRow], *, per_broker: bool = False) -> RoundFigures
 
 
 class TestFacts:
-    """Facts are read off the rows that are published."""
-
     def test_rows_become_counts_and_the_newest_round(self) -> None:
         tally = BatchTally(per_broker=False)
         rounds = [a_round(1_000, ["p", "q", "p"]), a_round(2_000, ["q"], forecast={"error": 0.125})]
@@ -245,14 +240,11 @@ def a_batch(*facts: BatchFacts, took_ms: int = 500, behind: int | None = 7) -> B
 
 
 def with_round(since: int = 60_000, usage: Mapping[str, float] = {}, **more: Any) -> BatchFacts:
-    """Facts of a cluster whose newest round has these figures."""
     newest = RoundFigures(since, 0.5, 0.25, dict(usage), **more)
     return BatchFacts({}, [ClusterCounts("c", 1, newest_round=newest)])
 
 
 class TestJob:
-    """Micro-batches."""
-
     def test_exactly_one_state_is_1_and_it_lasts_since_its_first_round(
         self, shown: Shown, job: JobMetrics
     ) -> None:

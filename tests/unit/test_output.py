@@ -24,8 +24,6 @@ class Row:
 
 @dataclass(frozen=True)
 class Noted:
-    """A publisher that notes what is asked of it."""
-
     kind: str
     notes: list[tuple[str, ...]]
 

@@ -110,7 +110,6 @@ def test_a_damaged_state_is_refused_with_a_next_step() -> None:
 
 
 def after(known: Mapping[str, bytes], changed: Mapping[str, bytes | None]) -> dict[str, bytes]:
-    """What is stored after a change."""
     return {name: one for name, one in {**known, **changed}.items() if one is not None}
 
 

@@ -171,8 +171,6 @@ def test_what_no_record_and_no_state_can_have_sets_the_round_aside(odd: dict[str
 
 @dataclass(frozen=True)
 class Gives:
-    """A strategy that gives these parts of a result."""
-
     parts: dict[str, Any]
     settings: object
     weights: Weights

@@ -12,7 +12,6 @@ NAMED = re.compile(r"([a-z_]+(?:\.[a-z_]+)+) = (\S+?)(?=[\s),;]|$)")
 
 
 def reasons(code: str) -> list[str]:
-    """The sentences with this code in the golden scenarios."""
     pattern = re.compile(rf"left alone .*? \[{code}\]: (.*)")
     return [
         text for file in SCENARIOS.iterdir() for text in pattern.findall(file.read_text("utf-8"))

@@ -189,7 +189,7 @@ def test_a_record_with_more_arrays_than_any_report_is_too_crowded() -> None:
 
 
 def test_brackets_in_strings_are_no_arrays() -> None:
-    assert isinstance(decode(costly_policies("brackets-in-strings", 2**20), b""), Policies)
+    assert isinstance(decode(costly_policies("brackets-in-strings", 3 * 2**20), b""), Policies)
 
 
 @pytest.mark.heavy
@@ -238,10 +238,6 @@ def test_depth_is_counted_over_a_record_of_any_length(levels: int, code: str) ->
     with pytest.raises(WireError) as refused:
         check_shape(record)
     assert refused.value.code == code
-
-
-def test_a_string_of_any_length_is_no_array() -> None:
-    check_shape(b'["' + b"[" * 3 * 2**20 + b'",[]]')
 
 
 @pytest.mark.heavy

@@ -18,12 +18,10 @@ REPORTS = [tree["report"] for tree in TREES if tree["kind"] == "load-report"]
 
 
 def joined(trees: list[Any]) -> bytes:
-    """One line per tree."""
     return b"".join(json.dumps(tree).encode() + b"\n" for tree in trees)
 
 
 def iso(ms: int) -> str:
-    """As people write times."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat()
 
 

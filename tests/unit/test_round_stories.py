@@ -64,7 +64,6 @@ def stays(events: list[Event]) -> dict[str, str]:
 
 
 def with_topics(topics: int, records: list[TelemetryRecord]) -> list[TelemetryRecord]:
-    """The same, with so many topics in each bundle."""
     return [large(one, topics) if isinstance(one, LoadReport) else one for one in records]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import sentences
 from strategies.cluster.model import Skip
-from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.cluster.round_figures import Certificate
 from strategies.round.commands_and_record import Proof
 from tests.telemetry_lines import bundle, load_report, sweep
 from tests.unit.command_line import rebalancer
@@ -29,11 +29,6 @@ def test_advice_names_what_helps_where_moves_cannot() -> None:
     ]
     assert sentences(Proof(quiet, None, (full,)))[1].startswith("Moves cannot help")
     assert sentences(Proof(busy, None, (full,)))[1].startswith("Further moves cannot help")
-
-
-def test_a_round_without_a_certificate_has_no_sentence() -> None:
-    assert sentences(Proof(None, None, ())) == []
-    assert sentences(Proof(None, Forecast(), ())) == []
 
 
 @pytest.mark.heavy

@@ -16,8 +16,6 @@ TOKEN, OTHER = "a-long-enough-token", "another-long-token"
 
 
 class Clock:
-    """A clock that a test sets."""
-
     now_s = 0.0
 
     def __call__(self) -> float:

@@ -20,7 +20,6 @@ def flags(folder: Path) -> list[str]:
 
 
 def a_file(folder: Path) -> Path:
-    """A settings file with topics in this folder."""
     lines = [f'{name} = "{file_topic_uri(folder / name)}"\n' for name in TOPICS]
     file = folder / "rebalancer.toml"
     file.write_text("[topics]\n" + "".join(lines), "utf-8")

@@ -99,8 +99,6 @@ def test_what_is_said_about_a_file_that_is_no_key(
 
 
 class Files:
-    """Settings with keys in files."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

@@ -57,7 +57,6 @@ def rounds(number: int) -> Callable[[SparkStore], None]:
 
 
 def told(store: StateStore) -> object:
-    """Everything a store holds."""
     brokers = {state.broker: state for state in store.brokers()}
     return brokers, {name: store.get_table(name) for name in brokers}, store.get_cluster()
 

@@ -44,23 +44,6 @@ def test_every_kind_carries_its_origin_along(record: bytes) -> None:
     assert decode(record, origin).origin == origin
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "pulsar/10.0.0.1:8080/0x00000000_0xffffffff",
-        "pulsar/cluster-1/10.0.0.1:8080/0x00000000_0xffffffff",
-        "sla-monitor/10.0.0.1:8080/0x00000000_0xffffffff",
-        "bücher/größe ⛵/0x00000000_0x80000000",
-        "t/ns/0xF0000000_0xFFFFFFFF",
-        "t/ns/0xf0000000_0x100000000",
-    ],
-)
-def test_names_of_every_sort_are_legal(name: str) -> None:
-    report = report_of(load_report(loads={name: 1.0}))
-    assert report.bundles is not None
-    assert report.bundles.names == (name,)
-
-
 def test_unicode_may_come_escaped_or_plain() -> None:
     plain = load_report(cluster="köln ⛵")
     escaped = json.dumps(json.loads(plain)).encode()

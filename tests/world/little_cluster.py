@@ -59,7 +59,6 @@ class LittleCluster:
         return T0 + 1000 * self.seconds
 
     def tell(self, *records: model.TelemetryRecord) -> list[model.Event]:
-        """Feeds records."""
         self.log += records
         events = [event for one in records for event in self.engine.fold(one, self.store)]
         self.rejections += [event for event in events if isinstance(event, model.Rejection)]

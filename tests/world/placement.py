@@ -67,7 +67,6 @@ def request(
 def placed(
     placer: Placer, *candidates: Candidate, memory: Memory | None = None, seed: str = ""
 ) -> Placement:
-    """One look-up."""
     return placer.place(request(*candidates, seed=seed), memory or Memory())
 
 
@@ -97,7 +96,6 @@ def policy(
 
 
 def policies(*isolation: dict[str, object], **parts: object) -> PoliciesView:
-    """All policies of a cluster."""
     view = PoliciesView(
         isolation=tuple(isolation_policy(str(one["name"]), one) for one in isolation)
     )

@@ -58,11 +58,9 @@ class Life:
         return self
 
     def move(self, number: int, to: str) -> "Life":
-        """Something unloads the bundle to a broker."""
         return self.leave(number).gain(number, to=to)
 
     def move_all(self, *numbers: int, to: str) -> "Life":
-        """Something unloads these bundles to the broker."""
         for number in numbers:
             self.move(number, to)
         return self
@@ -134,12 +132,10 @@ class Life:
 
     @property
     def state(self) -> str:
-        """The state of the last round."""
         assert self.last.state is not None
         return self.last.state.code
 
     def skip(self, code: str) -> Skip:
-        """The skip of the last round with this code."""
         (found,) = [skip for skip in self.last.skips if skip.code == code]
         return found
 

@@ -54,7 +54,6 @@ def guarded(**rules: object) -> ExecutorConfig:
 
 
 def told(answer: tuple[str, str]) -> str:
-    """Status and reason code as one string."""
     return " ".join(answer).strip()
 
 
@@ -170,7 +169,6 @@ class Scene:
 
     @property
     def rejected(self) -> list[str]:
-        """Codes of rejected records."""
         return [decode_rejected(value).code for value in self.control.read("rejected")]
 
     def journal(self) -> closing[Journal]:

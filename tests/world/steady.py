@@ -61,7 +61,6 @@ def levels_of(history: LoadHistory) -> list[LoadLevel]:
 
 
 def named(*sizes: float, row: int = 0) -> dict[str, float]:
-    """Bundles of a broker with these sizes."""
     return {f"t/ns/{row}-{at:02d}": size for at, size in enumerate(sizes)}
 
 
