@@ -90,7 +90,7 @@ def ask(
     asked_ms, verb = wall_clock_ms(), records[0].action
     intents = [replace(one, ts=asked_ms + place) for place, one in enumerate(records)]  # in order
     proposals = present.preview(intents)
-    wanted = [one.intent for one in proposals if one.status.state not in ENDED]
+    wanted = [one.as_shown for one in proposals if one.status.state not in ENDED]
     refused = [one.status for one in proposals if one.status.state == "refused"]
     if refused and not wanted:
         raise IntentError(f"{refused[0].text}. {refused[0].advice} Nothing has changed.")
@@ -174,8 +174,6 @@ def _show(proposals: Sequence[Proposal], present: PresentCluster) -> None:
         if present.measured:
             basis = f"by {counted(present.measured, 'measured move')}"
         console.say(f"pause: how long clients of a bundle wait while it moves, {basis}")
-        if any(one.intent.broker is None for one in proposals):
-            console.say("to: as the next round would choose; the one that moves it chooses again")
     console.say(
         *in_groups(
             {one.intent.bundle or "": stays(one.status) for one in proposals if not one.command}

@@ -74,6 +74,15 @@ class Proposal:
     command: Command | None
     bundle: PresentBundle | None
 
+    @property
+    def as_shown(self) -> Intent:
+        """The intent, of a move to the destination of its command: what is shown is what happens,
+        or the bundle stays with a reason.
+        """
+        if self.command is None or not self.command.is_move:
+            return self.intent
+        return replace(self.intent, broker=self.command.destination)
+
 
 @dataclass(frozen=True, slots=True)
 class PresentCluster:

@@ -30,6 +30,8 @@ from tools.traffic.skewed_users import Users, skewed_users
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
 #: The largest distance of a broker's usage from the predicted one.
 _NEAR = 0.05
+#: So slow that the traffic of four bundles is a third of it.
+_SPEED = "*=0.01"
 WHY = ("--reason", "new disks", "--by", "anna")
 
 
@@ -38,7 +40,8 @@ def at(
     jdk: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
     """For all tests of a load manager, in their order."""
-    with scene(tmp_path_factory.mktemp(f"by-hand-{request.param}"), request.param) as made:
+    folder = tmp_path_factory.mktemp(f"by-hand-{request.param}")
+    with scene(folder, request.param, capacities__nic_gbps=_SPEED) as made:
         yield made
 
 

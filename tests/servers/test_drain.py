@@ -205,13 +205,17 @@ def is_collected(loop: Loop) -> bool:
 
 
 @contextmanager
-def scene(folder: Path, manager: Manager) -> Iterator[Scene]:
-    """Bundles are evenly at home on all brokers, and rounds see them."""
+def scene(folder: Path, manager: Manager, **more: object) -> Iterator[Scene]:
+    """Bundles are evenly at home on all brokers, and rounds see them. `more`: settings."""
     (folder / "cluster").mkdir()
     key = folder / "intents-key"
     key.write_text("the key of the people who drain", "utf-8")
     key.chmod(0o600)
-    settings = {**SETTINGS, "filters__load_manager": manager, "signing__intents_key_file": key}
+    settings = {
+        **SETTINGS,
+        "filters__load_manager": manager,
+        "signing__intents_key_file": key,
+    } | more
     with pulsar_processes(folder / "cluster", manager, brokers=_BROKERS, guarded=True) as processes:
         cluster = processes.cluster
         with (

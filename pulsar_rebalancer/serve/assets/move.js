@@ -43,7 +43,7 @@ async function preview() {
   const found = asked === newest && await post("preview", wanted);
   if (asked !== newest) return;
   if (found instanceof Error) { byId("ask-preview").replaceChildren(line(found.message, "warning")); return; }
-  moves = found.moves.filter((one) => one.state === "moves" || one.state === "waits").map((one) => ({ bundle: one.bundle, to: one.asked_to }));
+  moves = found.moves.filter((one) => one.state === "moves" || one.state === "waits").map((one) => ({ bundle: one.bundle, to: one.to || one.asked_to }));
   byId("ask-preview").replaceChildren(...shown(found));
   ready();
 }
