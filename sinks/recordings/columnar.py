@@ -6,7 +6,7 @@ repeat from report to report: they are texts that the dictionary encoding stores
 bundles is a list of doubles. Other records are kept as their original JSON.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,9 @@ class ColumnarRecording(RecordingFile):
                 [kind, record.cluster, None, record.ts, None, *_NO_FIGURES, None, None, None, value]
             )
         self._bytes += len(self._rows[-1][-1] or b"")
-        if len(self._rows) >= _RECORDS or self._bundles >= _BUNDLES or self._bytes >= _ORIGINALS:
+        fill = max(len(self._rows) / _RECORDS, self._bundles / _BUNDLES, self._bytes / _ORIGINALS)
+        # A pass is in one group where that is possible: what moves within it is found there.
+        if fill >= 2 or (fill >= 1 and isinstance(record, Sweep)):
             self._flush()
 
     def close(self) -> None:
@@ -157,7 +159,7 @@ class ColumnarRecording(RecordingFile):
         self._rows, self._bundles, self._bytes = [], 0, 0
         try:
             self._file.write_table(
-                self._pa.table(arrays, schema=self._schema), row_group_size=_RECORDS
+                self._pa.table(arrays, schema=self._schema), row_group_size=2 * _RECORDS
             )
         except OSError as error:
             raise self._failed(error) from error
@@ -207,3 +209,13 @@ def pyarrow_and_parquet() -> tuple[Any, Any]:
             ]
         ) from error
     return pyarrow, parquet
+
+
+def write_table(path: Path, columns: Mapping[str, type], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes a flat table as Parquet. `columns`: name → str, int or float. Raises SettingsError if
+    pyarrow is not installed, OSError.
+    """
+    pa, parquet = pyarrow_and_parquet()
+    types = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
+    parquet.write_table(pa.Table.from_pylist([*rows], schema=schema), path)

@@ -45,6 +45,7 @@ def test_refused_commands_say_what_the_file_says(rewrite: bool, tmp_path: Path) 
         "brief": RISING[:3],
         "idle": passes(*[{A: {ORDERS: 0.0}}] * 4),
         "two": two_clusters(),
+        "policies": [dumps({"p": {"namespaces": ["("], "unload_scope": "all"}, "q": 1})],
         **{name: vectors(line) for name, line in VECTORS.items()},
     }.items():
         recording(tmp_path, content, f"{name}.jsonl")

@@ -15,9 +15,9 @@ import pytest
 
 from strategies.bundles import parse_bundle
 from tests.servers.test_closed_loop import (
+    all_have_outcomes,
     assert_replay_is_identical,
     nothing_was_lost,
-    unloaded_as_often_as_commanded,
     wait_for_rounds,
 )
 from tests.servers.test_drain import Scene, bound, scene
@@ -28,10 +28,6 @@ from tools.processes.process import Process
 from tools.traffic.skewed_users import Users, skewed_users
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark, pytest.mark.slow]
-#: The largest distance of a broker's usage from the predicted one.
-_NEAR = 0.05
-#: So slow that the traffic of four bundles is a third of it.
-_SPEED = "*=0.01"
 WHY = ("--reason", "new disks", "--by", "anna")
 
 
@@ -41,7 +37,7 @@ def at(
 ) -> Iterator[Scene]:
     """For all tests of a load manager, in their order."""
     folder = tmp_path_factory.mktemp(f"by-hand-{request.param}")
-    with scene(folder, request.param, capacities__nic_gbps=_SPEED) as made:
+    with scene(folder, request.param) as made:
         yield made
 
 
@@ -120,6 +116,7 @@ def test_who_is_killed_meanwhile_moves_nothing_twice(at: Scene, few: Users) -> N
     chance, victims = Random(7), list[Program](["execute", "run", "execute"])
     for bundle, victim in zip(sorted(few.rates), victims, strict=False):
         to = next(one for one in at.brokers if one != few.owners()[bundle])
+        unloads = at.processes.unloads(bundle)
         with at.operator.begins("move", bundle, "--to", to, "--yes", *WHY) as asked:
             at.loop.wait_until(lambda: "asked to move" in asked.said, "it is asked")
             time.sleep(6 * chance.random())
@@ -129,10 +126,10 @@ def test_who_is_killed_meanwhile_moves_nothing_twice(at: Scene, few: Users) -> N
             print(victim, asked.said)
         assert code == 0
         assert few.owners()[bundle] == to
-    ids = {one.id for one in at.loop.commands()}
-    at.loop.wait_until(lambda: len(at.loop.outcomes()) >= len(ids), "all have outcomes")
-    assert every_command_has_one_outcome(ids, at.loop)
-    assert unloaded_as_often_as_commanded(at.processes, at.loop)
+        # A repair, and an unload that a death left in doubt, is a second one.
+        cost = next(one for one in reversed(at.loop.outcomes()) if one.bundle == bundle).cost
+        assert at.processes.unloads(bundle) - unloads <= (cost.unloads or 1)
+    assert every_command_has_one_outcome(all_have_outcomes(at.loop), at.loop)
 
 
 def test_bundles_are_split_and_their_halves_leave(at: Scene, few: Users) -> None:
@@ -182,17 +179,11 @@ def done(at: Scene, *words: str) -> list[dict[str, Any]]:
 
 
 def is_as_shown(at: Scene, users: Users, rows: Sequence[dict[str, Any]]) -> None:
-    """The bundles are where they were said to go, and the last of them leaves usage as said."""
-    wait_for_rounds(3, at.loop)
-    owners, usage = users.owners(), at.loop.rounds()[-1].usage
+    """The bundles are where they were said to go."""
+    owners = users.owners()
     assert {one["bundle"]: one["destination"] for one in rows} == {
         one["bundle"]: owners[one["bundle"]] for one in rows
     }
-    for one in rows:
-        expected = one["expected"]
-        print(one["bundle"], expected, usage)
-    last = {one["destination"]: one["expected"]["destination_after"] for one in rows}
-    assert all(abs(usage[broker] - after) <= _NEAR for broker, after in last.items())
 
 
 def listed(at: Scene) -> set[str]:

@@ -6,6 +6,7 @@ shows nothing, and counts nothing here. The figures compared are the CPU times t
 accounts for, not those that the loop itself works with. `-rP` prints them.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ import pytest
 
 from tests.servers.test_closed_loop import all_have_outcomes, wait_for_rounds
 from tools.processes.loop import Loop, closed_loop
+from tools.processes.operating import Operator
 from tools.servers.control_groups import ControlGroup, can_make_groups, control_groups
 from tools.servers.pulsar_processes import CPU_SECONDS, PulsarProcesses, pulsar_processes
 from tools.traffic.skewed_users import Users, skewed_users
@@ -104,6 +106,40 @@ def test_steady_ends_more_even_than_avg_which_stops_early_and_uniform_which_move
     assert steady.spread < avg.spread
     assert steady.spread < uniform.spread
     assert steady.moves <= uniform.moves
+
+
+def test_usage_after_a_move_is_as_shown(brokers: Brokers, tmp_path: Path) -> None:
+    """Within 5 points."""
+    cluster, never = brokers.processes.cluster, {"shedding__uniform__min_throughput": 10**9}
+    settings = {**SETTINGS, "shedding__strategy": "uniform", **never}
+    with (
+        closed_loop(tmp_path / "loop", cluster.settings(tmp_path), None, **settings) as loop,
+        skewed_users(
+            cluster,
+            tmp_path,
+            "t/shown",
+            bundles=32,
+            msgs=1,
+            shares=SENT,
+            homes=cluster.brokers,
+            message_bytes=MESSAGE_BYTES,
+        ) as users,
+    ):
+        loop.begin()
+        wait_for_rounds(12, loop)
+        bundle = max(users.rates, key=lambda one: users.rates[one])
+        said = Operator(loop).runs(
+            "move", bundle, "--to", cluster.brokers[3], "--reason", "test", "--yes", "--json"
+        )
+        wait_for_rounds(18, loop)
+        (row,) = json.loads(said.text[said.text.index("{") : said.text.rindex("}") + 1])["moves"]
+        source, expected = row["present"]["broker"], row["expected"]
+        usages = [one.usage for one in loop.rounds()[-3:]]
+    for broker, name in ((source, "source"), (row["destination"], "destination")):
+        seen = sorted(usage[broker] for usage in usages)[1]
+        print(f"{name}: {expected[f'{name}_before']:.3f}, expected", end=" ")
+        print(f"{expected[f'{name}_after']:.3f}, then {seen:.3f}")
+        assert abs(seen - expected[f"{name}_after"]) <= 0.05
 
 
 def balanced_by(strategy: str, brokers: Brokers, folder: Path) -> End:

@@ -16,6 +16,7 @@ from pulsar_rebalancer.lab.backtest.run import (
     run_all,
     whole,
 )
+from pulsar_rebalancer.lab.backtest.what_if import WhatIf, changed
 from pulsar_rebalancer.lab.command_runs.settings_in_recorded_release import in_recorded_release
 from pulsar_rebalancer.lab.recorded_release import columnar
 from pulsar_rebalancer.lab.report.chart_data import comparison
@@ -25,6 +26,8 @@ from pulsar_rebalancer.lab.simulation.timeline import Move
 from pulsar_rebalancer.lab.tune.search import short
 from pulsar_rebalancer.settings.merge_sources import Settings
 from strategies.errors import SettingsError
+from strategies.figures.texts_of_counts_names_and_ages import counted
+from strategies.ordered_sum import ordered_sum
 
 #: What the loops of a back-test mean, for the reader.
 LOOPS = {
@@ -42,6 +45,7 @@ def backtest_all(
     strategies: Sequence[str],
     variants: Sequence[str],
     loop: Loop,
+    what_if: WhatIf,
     *,
     config: Path | None,
     overrides: list[str] | None,
@@ -52,19 +56,27 @@ def backtest_all(
     """Runs each strategy with the settings and with each variant of them, and prints the result.
     Raises typer.Exit.
     """
+    if loop == "open" and what_if != WhatIf():
+        raise SettingsError(
+            ["--loop open: other brokers, traffic or policies change loads; use --loop closed"]
+        )
     wanted = options.settings(config, overrides)
     tries = _tries(
         strategies or [wanted.engine.strategy], [[], *map(_parts, variants)], (config, overrides)
     )
     wanted = in_recorded_release(wanted, recording)
     tries = [(title, _alike(settings, wanted)) for title, settings in tries]
-    with columnar(recording, wanted.connections.wire, console.progress) as path:
+    with (
+        columnar(recording, wanted.connections.wire, console.progress) as path,
+        changed(path, what_if, wanted.engine) as (path, unloads),
+    ):
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, whole)
-    _show(recording, loop, jobs, answers, as_json)
+    asked = {"recording": str(recording), "loop": loop, "what_if": what_if.sentences()}
+    _show(asked, unloads, jobs, answers, as_json)
     check_rounds(recording, answers)
     if html is not None:
-        _write_html(html, recording, answers)
+        _write_html(html, recording, what_if, answers)
     if fail_on_imbalance and any(
         line.rounds and not line.reached[-1] for answer in answers for line in answer.timelines
     ):
@@ -104,8 +116,8 @@ def _tries(
 
 
 def _show(
-    recording: Path,
-    loop: Loop,
+    asked: dict[str, Any],
+    unloads: Sequence[dict[str, str | None]],
     jobs: Sequence[BacktestJob],
     answers: Sequence[BacktestResult],
     as_json: bool,
@@ -116,7 +128,7 @@ def _show(
         console.print_json(
             "backtest",
             1,
-            {"recording": str(recording), "loop": loop, "meaning": LOOPS[loop], "runs": runs},
+            asked | {"meaning": LOOPS[asked["loop"]], "unloads": unloads, "runs": runs},
         )
         return
     if not any(summary.run.rounds for summary in summaries):
@@ -133,10 +145,24 @@ def _show(
             [(head, "left" if at < texts else "right") for at, head in enumerate(heads)], rows
         ),
         f"again: bundles that moved more than once; {FORESIGHT}",
-        LOOPS[loop],
+        LOOPS[asked["loop"]],
+        *([f"what if: {'; '.join(asked['what_if'])}"] if asked["what_if"] else []),
+        *(_unload_parts(unloads) if unloads else ()),
     )
     if rejected := answers[0].rejected:
         console.say(f"{rejected} records could not be used; `rebalancer replay` shows why")
+
+
+def _unload_parts(unloads: Sequence[dict[str, str | None]]) -> list[console.Sheet | str]:
+    """What the posted policies unload at once, as a sentence and a table."""
+    stay = ordered_sum(one["destination"] == one["source"] for one in unloads)
+    heads: list[tuple[str, console.Side]] = [(head, "left") for head in unloads[0]]
+    return [
+        "",
+        f"Pulsar unloads {counted(len(unloads), 'bundle')} at once when the policies are posted; "
+        f"{stay} of them come back to their broker:",
+        console.Sheet(heads, [[cell or "none" for cell in one.values()] for one in unloads]),
+    ]
 
 
 def run_as_json(job: BacktestJob, answer: BacktestResult) -> dict[str, Any]:
@@ -158,12 +184,14 @@ def _moves(moves: Sequence[Move]) -> list[dict[str, Any]]:
     return [{key: value for key, value in asdict(move).items() if key in _SHOWN} for move in moves]
 
 
-def _write_html(html: Path, recording: Path, answers: Sequence[BacktestResult]) -> None:
+def _write_html(
+    html: Path, recording: Path, what_if: WhatIf, answers: Sequence[BacktestResult]
+) -> None:
     write_page(
         html,
         render(
             [line for answer in answers for line in answer.timelines],
-            title=f"Back-test of {recording.name}",
+            title=", ".join([f"Back-test of {recording.name}", *what_if.sentences()]),
             made_by=f"rebalancer backtest {recording.name}",
         ),
     )

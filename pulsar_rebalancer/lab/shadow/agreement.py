@@ -9,14 +9,13 @@ by chance) is 1 for equal moves, 0 for independent moves, and negative for shedd
 other's bundles.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from statistics import median
 
 from pulsar_rebalancer.decisions.log import DecisionLog
+from pulsar_rebalancer.decisions.moments import moment_ms
 from pulsar_rebalancer.lab.shadow.ownership import Moved
 from strategies.cluster.model import Command, Round
 from strategies.errors import SettingsError
@@ -281,17 +280,13 @@ def _why_not(move: Moved, rounds: Sequence[Round]) -> str:
     return f"round {last.round} did not choose it: {move.source} at {usage:.1%}, mean {mean:.1%}"
 
 
-_AGO = re.compile(r"(\d+(?:\.\d+)?)([smhd])", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
 def window(since: str | None, until: str | None, last_ms: int) -> ComparedWindow:
     """Parses times: `2h`, `30m`, `1d` before `last_ms`, the newest record, or an ISO time, by
     default in UTC. Raises SettingsError.
     """
     found = ComparedWindow(
-        None if since is None else _moment("--since", since, last_ms),
-        None if until is None else _moment("--until", until, last_ms),
+        None if since is None else moment_ms("--since", since, last_ms),
+        None if until is None else moment_ms("--until", until, last_ms),
     )
     if (
         found.since_ms is not None
@@ -300,19 +295,3 @@ def window(since: str | None, until: str | None, last_ms: int) -> ComparedWindow
     ):
         raise SettingsError([f"--since {since} is after --until {until}; exchange the two"])
     return found
-
-
-def _moment(option: str, text: str, last_ms: int) -> int:
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return last_ms - int(float(ago[1]) * _SECONDS[ago[2]] * 1000)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise SettingsError(
-            [
-                f"{option}: {text!r} is not a time; write a duration before the newest record "
-                "(2h, 30m, 1d) or a UTC time (2026-11-20T23:51)"
-            ]
-        ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
