@@ -1,5 +1,5 @@
-"""The load of brokers and bundles now, by the newest report of each broker: of the telemetry topic,
-or at the end of a recording.
+"""The load of brokers, bundles and topics now, by the newest report of each broker and the newest
+note about the topics of each hot bundle: of the telemetry topic, or at the end of a recording.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,6 +13,7 @@ from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Sweep, TelemetryRecord, Tombstone
+from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.errors import WireError
 from strategies.figures.usage import percent, weighted_usage
 from strategies.settings import Weights
@@ -23,12 +24,13 @@ RESOURCES = ("cpu", "direct_memory", "bandwidth_in", "bandwidth_out", "memory")
 
 def present_reports(
     connections: Connections, recording: Path | None, since_ms: int
-) -> list[LoadReport]:
-    """The newest report of each broker of the newest sweeps; of an extensible one, its newest
-    figures and bundles together. `since_ms`: of the topic, records published before do not count.
-    Raises SettingsError, SinkError.
+) -> tuple[list[LoadReport], list[TopicsOfBundle]]:
+    """The newest report of each broker of the newest sweeps, of an extensible one its newest
+    figures and bundles together; the newest topics of each hot bundle. `since_ms`: of the topic,
+    records published before do not count. Raises SettingsError, SinkError.
     """
     newest: dict[tuple[str, str], LoadReport] = {}
+    topics: dict[tuple[str, str], TopicsOfBundle] = {}
     for record in _telemetry(connections, recording, since_ms):
         if isinstance(record, LoadReport):
             old = newest.get((record.cluster, record.broker), record)
@@ -37,6 +39,8 @@ def present_reports(
                 figures=record.figures or old.figures,
                 bundles=record.bundles or old.bundles,
             )
+        elif isinstance(record, TopicsOfBundle):
+            topics[record.cluster, record.bundle] = record
         elif isinstance(record, Tombstone):
             newest.pop((record.cluster, record.broker), None)
         elif isinstance(record, Sweep):
@@ -44,7 +48,7 @@ def present_reports(
             newest = {
                 key: one for key, one in newest.items() if key[0] != record.cluster or key in listed
             }
-    return [newest[key] for key in sorted(newest)]
+    return [newest[key] for key in sorted(newest)], [topics[key] for key in sorted(topics)]
 
 
 def _telemetry(
@@ -109,3 +113,20 @@ def bundle_rows(reports: Iterable[LoadReport]) -> list[dict[str, Any]]:
         )
     ]
     return sorted(rows, key=lambda row: (-row["msg_throughput"], row["cluster"], row["bundle"]))
+
+
+def topic_rows(notes: Iterable[TopicsOfBundle]) -> list[dict[str, Any]]:
+    """One row per topic of a hot bundle, that with the most throughput first."""
+    rows = [
+        {
+            "cluster": note.cluster,
+            "topic": one.name,
+            "bundle": note.bundle,
+            "broker": note.broker,
+            "msg_rate": one.msg_rate,
+            "msg_throughput": one.throughput,
+        }
+        for note in notes
+        for one in note.topics
+    ]
+    return sorted(rows, key=lambda row: (-row["msg_throughput"], row["cluster"], row["topic"]))

@@ -6,23 +6,33 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyarrow import parquet
 
+from sinks.collector.broker_poll import Report
+from sinks.collector.collector import encode_note
+from sinks.wire.contracts.telemetry import BundleTopicsReport
 from sinks.wire.record_decoding import decode_command
 from sinks.wire.record_encoding import encode_outcome
 from strategies.cluster.move_cost import MoveCost
 from tests.control_topic import outcome
 from tests.golden.printed import compare, printed
 from tests.golden.test_status import Topics
+from tests.telemetry_lines import bundle
 from tests.unit.command_line import rebalancer
+from tests.world.telemetry import T0
 from tests.world.uneven_log import uneven
 
 
 @pytest.mark.heavy
 def test_what_is_printed_about_loads_and_the_log(tmp_path: Path, rewrite: bool) -> None:
     topics = Topics(tmp_path / "topics")
-    topics.decide(uneven(rounds=4))
+    report = BundleTopicsReport(
+        bundle(7), [("persistent://t/ns/loud", 300.0, 3e5), ("persistent://t/ns/low", 46.0, 5e4)]
+    )
+    note = encode_note("topics-of-bundle", "c", Report("hot:1", T0, msgspec.json.encode(report)))
+    topics.decide([*uneven(rounds=4), note])
     first, second, *_ = map(decode_command, topics.read("commands"))
     cost = MoveCost(120, 450, 3, 1, "modular")
     answers = [replace(outcome(first, "applied"), cost=cost), outcome(second, "failed", "lost: no")]

@@ -1,4 +1,4 @@
-"""`rebalancer top`: the fullest brokers and the hottest bundles now."""
+"""`rebalancer top`: the fullest brokers, the hottest bundles and their topics now."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.decisions.explain.subject import UnknownSubject
 from pulsar_rebalancer.decisions.read_status import RECENT_MS
-from pulsar_rebalancer.decisions.top import broker_rows, bundle_rows, present_reports
+from pulsar_rebalancer.decisions.top import broker_rows, bundle_rows, present_reports, topic_rows
 from sinks.graceful_stop import wall_clock_ms
 
 #: Heads of figures, with their key in a row and how they are shown.
@@ -38,7 +38,7 @@ def top(
     ] = None,
     *,
     last: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Show N brokers and N bundles.")
+        int, typer.Option(metavar="N", min=1, help="Show N brokers, bundles and topics.")
     ] = 10,
     cluster: options.OnlyCluster = None,
     config: options.Config = None,
@@ -46,18 +46,14 @@ def top(
     as_json: options.Json = False,
 ) -> None:
     """Show the fullest brokers, which resource is full, and the hottest bundles, by the newest load
-    report of each broker.
+    report of each broker; of bundles above collector.hot_bundle_mb also the topics.
 
     Reads the telemetry of the last hour. Usage is that of rounds, the largest weighted resource;
-    `fullest` is the largest one, weighted or not, without the heap. Load reports name no topics,
-    only their number.
+    `fullest` is the largest one, weighted or not, without the heap.
     """
     settings = (options.installation if recording is None else options.settings)(config, overrides)
-    found = [
-        one
-        for one in present_reports(settings.connections, recording, wall_clock_ms() - RECENT_MS)
-        if cluster in (None, one.cluster)
-    ]
+    reports, notes = present_reports(settings.connections, recording, wall_clock_ms() - RECENT_MS)
+    found = [one for one in reports if cluster in (None, one.cluster)]
     if not found:
         raise (
             options.nothing_found("load report", settings)
@@ -66,14 +62,17 @@ def top(
         )
     brokers = broker_rows(found, settings.engine.weights)[:last]
     bundles = bundle_rows(found)[:last]
+    topics = topic_rows(one for one in notes if cluster in (None, one.cluster))[:last]
     if as_json:
-        console.print_json("top", 1, {"brokers": brokers, "bundles": bundles})
+        console.print_json("top", 1, {"brokers": brokers, "bundles": bundles, "topics": topics})
     else:
         console.show(
             _sheet(brokers, "cluster", "broker", "fullest"),
             "",
             _sheet(bundles, "cluster", "bundle", "broker"),
         )
+        if topics:
+            console.show("", _sheet(topics, "cluster", "topic", "bundle"))
 
 
 def _sheet(rows: Sequence[Mapping[str, Any]], *texts: str) -> console.Sheet:
