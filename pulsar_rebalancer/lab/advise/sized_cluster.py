@@ -1,0 +1,205 @@
+"""A recorded cluster in units of load: what each bundle costs, what each broker can carry, and by
+how much that may be wrong. The costs are those that SteadyShedder learns.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from pulsar_rebalancer.lab.advise.packing import PackingProblem
+from pulsar_rebalancer.lab.advise.recorded_loads import REST, RecordedLoads
+from strategies.bundles import Bools, Floats, Ints, is_system_bundle, namespace_of
+from strategies.filters.anti_affinity import group_members
+from strategies.filters.filter_input_and_result import FilteredBundle, FilterFacts
+from strategies.filters.filter_order_and_settings import Filters
+from strategies.filters.policies import PoliciesView, read_policies
+from strategies.round.round_input_and_digest import Rules
+from strategies.shedding.steady.learned_load_cost import LITTLE, SCALE, LoadCost, learned
+from strategies.shedding.steady.load_samples import both_directions
+from strategies.shedding.steady.memory_format import LoadHistory
+
+#: Part of the steps, those with the highest load, that brokers need not carry.
+LEFT_OUT = 0.01
+#: Weight of a sample, so that the prior has none.
+_WEIGHT = 1e3
+#: Part of the mean by which traffic must deviate to show what it costs.
+_VARIED = 0.1
+#: Hours from which on days are compared with each other; before, parts of this number are.
+_DAYS_FROM, _PARTS = 48.0, 12
+#: Sums of bundles × brokers × steps that a plan may take; longer windows have coarser steps.
+_WORK = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SizedCluster:
+    """`sizes`: float64[bundles, steps], load of bundles that may move; `names`, `owners` (row in
+    `brokers`, -1 for none), `topics`, `received` (bytes/s in at the 99th percentile), `divisible`
+    (any part may be anywhere): of these bundles. `power`: load per usage of each broker; `idle`:
+    load of each without bundles that may move. `growth`: factor by which load may rise; `unsure`:
+    usage (fraction) that traffic does not explain; `total`: float64[all steps], all load.
+    """
+
+    names: tuple[str, ...]
+    sizes: Floats
+    owners: Ints
+    topics: Ints
+    received: Floats
+    divisible: Bools
+    brokers: tuple[str, ...]
+    power: Floats
+    idle: Floats
+    growth: float
+    unsure: float
+    total: Floats
+    filters: Filters
+    policies: PoliciesView
+
+    @cached_property
+    def with_margin(self) -> "SizedCluster":
+        return replace(self, sizes=self.sizes * self.growth)
+
+    @cached_property
+    def has_policies(self) -> bool:
+        return bool(self.policies.isolation or self.policies.brokers)
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether a filter compares what brokers serve: groups, numbers of bundles or topics."""
+        grouped = (group_members(self.policies.groups, namespace_of(one)) for one in self.names)
+        crowded = int(self.topics.sum()) > self.filters.settings.max_topics
+        return crowded or self.filters.distributes_evenly or any(grouped)
+
+    def grown(self, count: int) -> "SizedCluster":
+        """The cluster with this number of brokers more, of median power."""
+        added = tuple(f"new-{number + 1}:8080" for number in range(count))
+        power = np.append(self.power, np.full(count, np.median(self.power)))
+        idle = np.append(self.idle, np.full(count, self.idle.min()))
+        return replace(self, brokers=self.brokers + added, power=power, idle=idle)
+
+    def demand(
+        self, bundles: Ints, brokers: Sequence[int], kept: Ints, at_most: float
+    ) -> PackingProblem:
+        """Bundles that some brokers may take up to a usage (fraction). `kept`: int64[all bundles],
+        rows of the brokers of those that stay, -1 for others.
+        """
+        load = np.tile(self.idle[:, None], self.sizes.shape[1])
+        np.add.at(load, kept[kept >= 0], self.sizes[kept >= 0])
+        some = list(brokers)
+        room = np.maximum(at_most * self.power[some], 1e-12)
+        takers = self._takers(bundles, some, kept)
+        return PackingProblem(self.sizes[bundles], load[some], room, takers, self.compares)
+
+    def _takers(
+        self, bundles: Ints, brokers: Sequence[int], kept: Ints
+    ) -> Callable[[int, Ints], Bools]:
+        names, known = [self.brokers[row] for row in brokers], dict[str, Bools]()
+        filtered = self.has_policies or self.compares
+
+        def allowed(at: int, owners: Ints) -> Bools:
+            bundle = self.names[bundles[at]]
+            space = namespace_of(bundle)
+            if space not in known or self.compares:
+                rows = kept.copy()
+                rows[bundles] = np.array([*brokers, -1])[owners]
+                rows[bundles[at]] = -1
+                found = self._allowed(bundle, names, rows) if filtered else names
+                known[space] = np.array([name in found for name in names])
+            return known[space]
+
+        return allowed
+
+    def _allowed(self, bundle: str, brokers: Sequence[str], owners: Ints) -> Sequence[str]:
+        """The brokers that filters allow with these owners of the other bundles."""
+        served, topics = defaultdict[str, Counter[str]](Counter), Counter[str]()
+        for row in np.flatnonzero(owners >= 0).tolist() if self.compares else ():
+            served[self.brokers[owners[row]]][namespace_of(self.names[row])] += 1
+            topics[self.brokers[owners[row]]] += int(self.topics[row])
+        facts = FilterFacts(self.policies, served.__getitem__, topics.__getitem__)
+        return self.filters.allowed(FilteredBundle(bundle), brokers, facts).brokers
+
+
+def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster:
+    """The recorded cluster in units of load. Rare peaks of a bundle that bring any broker above
+    `at_most` are left out: no placement changes them.
+    """
+    cost, power, unsure = _learned(recorded)
+    throughput, rate = both_directions(recorded.traffic.reshape(-1, 4))
+    loads = cost.of_all(throughput, rate).reshape(recorded.traffic.shape[:2])
+    own = np.array([is_system_bundle(name) for name in recorded.bundles], dtype=bool)
+    idle = np.full(len(recorded.brokers) + 1, cost.base)
+    np.add.at(idle, recorded.owners[own], loads[:, own].max(axis=0))
+    total, growth = loads.sum(axis=1), growth_of(loads.sum(axis=1), recorded.hours)
+    usual = np.quantile(loads, 1 - LEFT_OUT, axis=0, method="higher")
+    rare = loads.max(axis=0) * growth > (at_most * power - idle[:-1]).max()
+    loads = np.where(rare, np.minimum(loads, usual), loads)
+    peak = np.quantile(total, 1 - LEFT_OUT, method="higher")
+    rest = np.array([name.endswith(REST) for name in recorded.bundles], dtype=bool)
+    rows = np.flatnonzero(~own & ~(rest & ~loads.any(axis=0)))
+    received = np.quantile(recorded.traffic[:, rows, 2], 1 - LEFT_OUT, axis=0, method="higher")
+    return SizedCluster(
+        tuple(np.array([*recorded.bundles])[rows].tolist()),
+        _coarse(loads[total <= peak][:, rows].T, len(recorded.brokers)),
+        recorded.owners[rows],
+        recorded.topics[rows],
+        received,
+        rest[rows],
+        recorded.brokers,
+        power,
+        idle[:-1],
+        growth,
+        unsure,
+        total,
+        rules.destinations.filters,
+        replace(read_policies(recorded.policies), by_id=rules.isolation_by_id),
+    )
+
+
+def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, float]:
+    """The cost of traffic, float64[brokers]: the power of each broker, which explains the usage
+    that it shows on average, and the standard deviation of usage that is not explained.
+    """
+    # Without traffic, a broker has just started, or what it shows says nothing of traffic.
+    shown = {name: np.reshape(recorded.shown[name], (-1, 5)) for name in recorded.brokers}
+    shown = {name: rows[rows[:, 0] > 0] * [1, 1, 1, _WEIGHT, 1] for name, rows in shown.items()}
+    levels = {name: LoadHistory(packed_levels=rows.tobytes()) for name, rows in shown.items()}
+    cost = learned(levels, recorded.cpu)
+    every = np.concatenate([np.zeros((0, 5)), *shown.values()])
+    if len(every) and every[:, 0].std() < _VARIED * every[:, 0].mean():
+        # Equal traffic shows no base; without one, what brokers carry is not overestimated.
+        cost = replace(
+            cost, base=0.0, per_byte=float(every[:, 2].sum() / every[:, 0].sum()), per_message=0.0
+        )
+    power, errors = [], [np.zeros(1)]
+    for name, rows in shown.items():
+        one, load = cost.powers.get(name, 1.0), cost.of_all(rows[:, 0], rows[:, 1])
+        seen, explained = float((load * rows[:, 2]).sum()), load * (cost.base + load) / one
+        if load.max(initial=0.0) > LITTLE:
+            one /= min(max(seen / float(explained.sum()), SCALE[0]), SCALE[1])
+        errors.append(rows[:, 2] - (cost.base + load) / one)
+        power.append(one)
+    # The median of distances, in standard deviations: some samples show a start.
+    return cost, np.array(power), 1.48 * float(np.median(np.abs(np.concatenate(errors))))
+
+
+def growth_of(total: Floats, hours: float) -> float:
+    """Factor by which the load may rise above the highest: to what it was last, plus as much as it
+    has ranged. Of means of parts, or of the peaks of days, where several were recorded.
+    """
+    days = hours >= _DAYS_FROM
+    parts = np.array_split(total, round(hours / 24) if days else min(_PARTS, len(total)))
+    series = np.array([one.max() if days else one.mean() for one in parts])
+    return 1.0 + float(series[-1] - series.min()) / max(float(series.max()), 1e-12)
+
+
+def _coarse(sizes: Floats, brokers: int) -> Floats:
+    """float64[bundles, fewer steps]: the highest load of several steps, where there are too many;
+    equal steps once.
+    """
+    most = max(24, _WORK // max(1, sizes.shape[0] * brokers))
+    if sizes.shape[1] > most:
+        parts = np.linspace(0, sizes.shape[1], most, endpoint=False).astype(np.int64)
+        sizes = np.maximum.reduceat(sizes, parts, axis=1)
+    return np.unique(sizes, axis=1)

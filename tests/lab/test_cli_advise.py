@@ -1,0 +1,149 @@
+"""`rebalancer advise`, from a recording to its answers; and what may be in the way."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pulsar_rebalancer.lab.advise.sized_cluster import growth_of
+from tests.telemetry_lines import (
+    broker_load,
+    bundle,
+    bundle_stats,
+    figures,
+    line,
+    sweep,
+    top_bundles,
+)
+from tests.unit.command_line import Answer, rebalancer
+from tests.world.sized_clusters import isolation
+from tests.world.uneven_log import recorded
+
+BROKERS = [f"b{at}:8080" for at in range(4)]
+Rates = Callable[[int, int], float]
+
+
+def report(broker: str, minute: int, rates: Mapping[str, float], *, topics: int = 3) -> bytes:
+    """A broker that is 4 % busy without traffic, and 1 % of one core more for 100 messages/s in."""
+    stats = {name: bundle_stats(rate) | {"topics": topics} for name, rate in rates.items()}
+    cpu = {"usage": 4 + sum(rates.values()) / 100, "limit": 100}
+    body = figures(sum(rates.values()), 0) | {"cpu": cpu, "numBundles": len(stats)}
+    more = {"lastStats": stats, "bundles": list(stats), "loadReportType": "LocalBrokerData"}
+    return line("load-report", 60 * minute, broker=broker, report=body | more)
+
+
+def log(
+    rate: Rates, minutes: int = 30, brokers: int = 4, bundles: int = 16, **more: float
+) -> list[bytes]:
+    """One pass a minute. `rate`: bundle, minute → messages/s; bundles are on brokers by turns."""
+    lines = []
+    for minute in range(minutes):
+        for row in range(brokers):
+            rates = {bundle(at): rate(at, minute) for at in range(row, bundles, brokers)}
+            lines.append(report(BROKERS[row], minute, rates, **more))  # type: ignore[arg-type]
+        lines.append(sweep(60 * minute + 1, *BROKERS[:brokers]))
+    return lines
+
+
+def advised(folder: Path, lines: list[bytes], *words: object) -> Answer:
+    return rebalancer("advise", recorded(folder, lines), *words)
+
+
+def test_steady_load_needs_as_many_brokers_as_it_fills_and_one_more(tmp_path: Path) -> None:
+    # 1.28 brokers of work, at most 81 points each: two, and one that may die.
+    answer = advised(tmp_path, log(lambda at, minute: 800.0), "--json").json
+    assert answer["text"].startswith("c needs 3 servers (brokers)")
+    brokers = answer["brokers"]
+    assert (brokers["recorded"]["found"], brokers["needed"]["found"]) == (3, 3)
+    assert [one["may_go"] for one in brokers["each"]] == ["yes"] * 4
+    assert brokers["doubled"]["found"] == 5
+    assert answer["margin"]["load"] == pytest.approx(0, abs=1e-3)
+    moved = [one for one in brokers["commands"] if one.startswith("rebalancer move ")]
+    assert len(moved) == 4
+    assert brokers["commands"][-1].startswith("rebalancer drain b")
+    assert answer["bundles"]["splits"] == 0
+
+
+def test_a_broker_that_is_needed_may_not_go(tmp_path: Path) -> None:
+    lines = log(lambda at, minute: 1300.0)
+    answer = advised(tmp_path, lines, "--may-go", BROKERS[0], "--json").json
+    (one,) = answer["brokers"]["each"]
+    assert (one["may_go"], one["dies"]) == ("no", pytest.approx(0.84, abs=0.01))
+    assert answer["brokers"]["commands"] == []
+
+
+def test_what_a_broker_does_not_list_counts_as_one_bundle(tmp_path: Path) -> None:
+    lines = [
+        one
+        for minute in range(10)
+        for broker in BROKERS[:2]
+        for one in (
+            broker_load(broker, 60 * minute, bundle_count=9),
+            top_bundles(broker, 60 * minute + 1, {bundle(BROKERS.index(broker)): 100.0}),
+        )
+    ]
+    answer = advised(tmp_path, lines, "--json").json
+    assert [one["bundles"] for one in answer["brokers"]["each"]] == [2, 2]
+    assert [one["namespace"] for one in answer["bundles"]["namespaces"]] == ["t/ns"]
+    assert answer["bundles"]["namespaces"][0]["cuts"] is None
+    assert "not listed" not in "".join(answer["brokers"]["commands"])
+
+
+def test_one_large_bundle_is_split_or_its_topic_gets_partitions(tmp_path: Path) -> None:
+    def rate(at: int, minute: int) -> float:
+        return 3000.0 if at == 0 else 200.0
+
+    answer = advised(tmp_path, log(rate), "--json").json
+    assert answer["bundles"]["spread"] > 5 > answer["bundles"]["splits"] > 0
+    assert f"--bundle {bundle(0).rpartition('/')[2]} " in answer["bundles"]["commands"][0]
+    single = advised(tmp_path, log(rate, topics=1), "--json", "--per-partition", 1).json
+    assert single["bundles"]["splits"] is None
+    (hot,) = single["partitions"]
+    assert (hot["bundle"], hot["partitions"]) == (bundle(0), 4)
+
+
+def test_moves_cost_least_in_the_hours_with_the_least_load(tmp_path: Path) -> None:
+    lines = []
+    for minute in range(0, 26 * 60, 4):
+        night = (minute // 60 + 11) % 24 < 6  # the log begins at 11:06 UTC
+        rates = {bundle(0): 100.0 if night else 300.0}
+        lines += [report(BROKERS[0], minute, rates), report(BROKERS[1], minute, {bundle(1): 50.0})]
+    answer = advised(tmp_path, lines, "--json").json
+    assert 1 <= answer["when"]["best"] <= 3
+    assert answer["when"]["part"] < 0.8
+
+
+def test_policies_of_the_recording_hold(tmp_path: Path) -> None:
+    snapshot = json.loads(isolation("t/ns", "b[01]"))
+    lines = [line("policies", 0, report=snapshot), *log(lambda at, minute: 100.0)]
+    answer = advised(tmp_path, lines, "--json").json
+    verdicts = {one["broker"]: one["may_go"] for one in answer["brokers"]["each"]}
+    assert verdicts == dict(zip(BROKERS, ["no", "no", "yes", "yes"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--may-go", "x:1"], "--may-go x:1: is none of b0:8080"),
+        (["--expect", "t/new=4"], "write for example tenant/ns=120MB/s,partitions=64"),
+        (["--cluster", "other"], "of these clusters: c; name one with --cluster"),
+    ],
+)
+def test_what_cannot_be_answered_is_said(tmp_path: Path, words: list[str], said: str) -> None:
+    answer = advised(tmp_path, log(lambda at, minute: 100.0, minutes=3), *words)
+    assert (answer.code, said in answer.words) == (2, True)
+
+
+def test_a_recording_without_traffic_is_an_error(tmp_path: Path) -> None:
+    answer = advised(tmp_path, log(lambda at, minute: 0.0, minutes=3))
+    assert (answer.code, "no broker has traffic" in answer.words) == (1, True)
+
+
+def test_load_may_rise_from_what_it_was_last_by_as_much_as_it_has_ranged() -> None:
+    wave = 1 + 0.5 * np.sin(np.arange(720) / 720 * 2 * np.pi)
+    assert growth_of(np.ones(600), 10) == 1
+    assert growth_of(wave[180:540], 6) == pytest.approx(1.0, abs=0.02)
+    assert growth_of(wave[540:], 3) > growth_of(wave, 12) > 1.2
+    assert growth_of(np.tile(wave, 4), 96) == pytest.approx(1.0)
