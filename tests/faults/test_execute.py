@@ -143,14 +143,3 @@ def test_a_signal_ends_it_cleanly(
 
     assert executor.stop(number) == code
     assert f"stopped ({number.name}) after 1 applied" in said(executor)
-
-
-def test_a_second_executor_is_sent_away(
-    pulsar: FakePulsar, executor: RealExecutor, tmp_path: Path
-) -> None:
-    moves_one(pulsar, executor)
-
-    state = executor.folder / "state"
-    with RealExecutor(tmp_path / "second", pulsar, executor__state=state) as second:
-        assert second.finish("--apply") == 1
-        assert "error: Another executor uses" in said(second)

@@ -24,17 +24,6 @@ from tools.processes.real_job import PROJECT, eager, recording
 
 pytestmark = pytest.mark.faults
 
-#: Takes the folder's lock as every writer does, writes half a line, and waits to be killed.
-_DIES_WITH_THE_LOCK = """
-import fcntl, sys, time
-folder, half = sys.argv[1:]
-lock = open(folder + "/.lock")
-fcntl.flock(lock, fcntl.LOCK_EX)
-with open(folder + "/segment-00000000.jsonl", "ab") as segment:
-    segment.write(half.encode())
-print("torn", flush=True)
-time.sleep(600)
-"""
 #: Appends large records for ever and says after each that it is there.
 _WRITES_FOR_EVER = """
 import itertools, pathlib, sys
@@ -72,17 +61,6 @@ def tell(folder: Path, log: Sequence[bytes], size: int) -> None:
     with FileTopicWriter(folder, 300_000) as writer:
         for start in range(0, len(log), size):
             writer.append(log[start : start + size])
-
-
-def test_the_lock_of_a_killed_writer_is_free_and_its_torn_line_stands_alone(tmp_path: Path) -> None:
-    tell(tmp_path, [b"one", b"two"], 2)
-    process = child(_DIES_WITH_THE_LOCK, str(tmp_path), "thr")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"torn\n"
-    assert read(tmp_path) == [b"one", b"two"]
-    killed(process)
-    tell(tmp_path, [b"three", b"four"], 2)
-    assert read(tmp_path) == [b"one", b"two", b"thr", b"three", b"four"]
 
 
 @pytest.mark.parametrize("seed", range(4))

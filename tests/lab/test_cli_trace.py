@@ -209,18 +209,6 @@ def two_clusters() -> list[bytes]:
     return [load_report(A, at, cluster=name) for at in (0, 60, 120) for name in ("east", "west")]
 
 
-def test_a_file_is_replaced_only_when_told_so_and_a_recording_never(tmp_path: Path) -> None:
-    source = recording(tmp_path, RISING)
-    (tmp_path / "load.csv").write_text("mine")
-    refused = rebalancer("trace", source, tmp_path / "load.csv")
-    assert (refused.code, (tmp_path / "load.csv").read_text()) == (2, "mine")
-    assert "--force replaces it" in refused.words
-    assert "a trace is not a recording" in rebalancer("trace", source, source, "--force").words
-    assert rebalancer("trace", source, tmp_path / "load.csv", "--force").code == 0
-    nowhere = rebalancer("trace", source, tmp_path / "load.csv" / "more.csv")
-    assert (nowhere.code, "more.csv cannot be written" in nowhere.words) == (1, True)
-
-
 def test_what_json_says_is_what_the_scenario_part_says(tmp_path: Path) -> None:
     answer, _ = traced(tmp_path, RISING, "--per", "namespace", "--json")
     assert [(one["name"], one["bundles"], one["topics"]) for one in answer.json["loads"]] == [

@@ -2,6 +2,8 @@
 second.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,12 @@ from pulsar_rebalancer.lab.simulation.scenarios.wave_noise_limit_schema import (
     Trace,
     Wave,
 )
-from pulsar_rebalancer.lab.simulation.waves import mean_between, summed_of, without_transients
+from pulsar_rebalancer.lab.simulation.waves import (
+    mean_between,
+    recorded_factors,
+    summed_of,
+    without_transients,
+)
 
 
 def _mean(wave: Wave | None, begin_s: float, end_s: float, chance: float = 0.0) -> float:
@@ -70,3 +77,9 @@ def test_somebody_who_waits_sees_half_of_what_goes_on_and_off() -> None:
     calm = without_transients(OnOff(kind="on-off", on_s=60, off_s=60, begins=2))
     assert _mean(calm, 0, 120) == 1
     assert _mean(calm, 120, 180) == 0.5
+
+
+def test_recorded_figures_become_factors_with_a_mean_of_1(tmp_path: Path) -> None:
+    file = tmp_path / "load.csv"
+    file.write_text("# minute, bytes per second\n0, 1000\n2, 3000\n\n4, 2000\n")
+    assert recorded_factors(file, None) == [0.5, 1.5, 1.0]

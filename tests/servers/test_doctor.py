@@ -1,32 +1,25 @@
-"""Doctor on real servers: what brokers really run, how long the token holds, and the health of a
-job whose rounds are on a topic.
+"""Doctor on real servers: what brokers really run, how long the token holds, and which rounds on a
+topic are the newest of a job.
 """
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from pulsar_rebalancer.cli import exit_codes
 from pulsar_rebalancer.doctor.admin_and_clocks import check_cluster
 from pulsar_rebalancer.doctor.finding import Finding
 from pulsar_rebalancer.doctor.signing_keys_and_tokens import check_expiry
-from pulsar_rebalancer.settings.merge_sources import Settings, load
+from pulsar_rebalancer.settings.merge_sources import load
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.epochs import newest_rounds
-from streaming.checkpoint.guard import guarded
-from streaming.checkpoint.remembered_and_changed_settings import guard_of
 from tests.control_topic import TOPICS, Control, now_ms
 from tests.servers.topic_server import topic_server
 from tests.topic_uris import topic_of
-from tests.unit.command_line import rebalancer
-from tools.servers.pulsar_cluster import PulsarCluster, pulsar_cluster, token_of
-from tools.waiting import eventually
+from tools.servers.pulsar_cluster import PulsarCluster, token_of
 
 pytestmark = pytest.mark.servers
-EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 LATER_MS = 3_000
 
 
@@ -68,29 +61,6 @@ def test_extensible_brokers_run_another_shedder_and_a_token_ends_in_time(
         )
 
 
-@pytest.mark.slow
-def test_a_change_of_the_load_manager_that_failed_silently_is_found(
-    jdk: None, tmp_path: Path
-) -> None:
-    """Pulsar answers 200, names the new load manager, runs the old one, and lists no broker any
-    more.
-    """
-    (tmp_path / "pulsar").mkdir()
-    with pulsar_cluster(tmp_path / "pulsar", brokers=2) as cluster:
-        settings = cluster.settings(tmp_path)
-        assert found(settings)["load manager"].status == "ok"
-        cluster.post(f"brokers/configuration/loadManagerClassName/{EXTENSIBLE}", None)
-        eventually(
-            lambda: found(settings)["load manager"].status == "fail",
-            120,
-            "the brokers take the new setting",
-        )
-        told = found(settings)
-    silent = "runs ModularLoadManagerImpl, although ExtensibleLoadManagerImpl is configured"
-    assert silent in told["load manager"].text
-    assert told["brokers"].text == "the cluster lists no broker, although one answers"
-
-
 @pytest.fixture(params=["kafka", "pulsar"])
 def control(request: pytest.FixtureRequest, tmp_path: Path) -> Control:
     server = topic_server(request.getfixturevalue(request.param))
@@ -98,44 +68,15 @@ def control(request: pytest.FixtureRequest, tmp_path: Path) -> Control:
     return Control(tmp_path, {topic: server.make(group, topic, 2) for topic in TOPICS})
 
 
-def flags(control: Control) -> list[str]:
-    topics = [f"topics.{topic}={control.uri(topic)}" for topic in TOPICS]
-    return [f"job.checkpoint={control.folder}/checkpoint", *topics]
-
-
-@pytest.fixture
-def given(control: Control) -> Iterator[Settings]:
-    """Settings of a job on these topics, which holds its checkpoint as long as the test lasts."""
-    settings = load(flags=flags(control))
-    with guarded(Path(settings.job.checkpoint), guard_of(settings.job, settings.engine)):
-        yield settings
-
-
 def close_round(control: Control, number: int) -> None:
     told = {"v": 1, "cluster": "c", "epoch": 1, "round": number, "ts": now_ms(), "commands": []}
     control.write("rounds", [msgspec.json.encode(told)])
 
 
-def health(control: Control) -> str:
-    words = [word for one in flags(control) for word in ("--set", one)]
-    answer = rebalancer("doctor", "--health", "--json", *words)
-    assert answer.code == exit_codes.OK, answer.err
-    return str(answer.json["findings"][0]["text"])
-
-
-def test_the_health_of_a_job_is_read_off_the_newest_rounds(
-    control: Control, given: Settings
-) -> None:
-    assert health(control).endswith("closed no round yet")
-    close_round(control, 1)
-    close_round(control, 2)
-    assert "last round 2 of c" in health(control)
-
-
-def test_rounds_that_were_published_before_are_left_out(control: Control, given: Settings) -> None:
+def test_rounds_that_were_published_before_are_left_out(control: Control) -> None:
     def newest(**since: int) -> list[int]:
         uri = topic_of(control.uri("rounds"))
-        return [one.round for one in newest_rounds(uri, given.connections.access, **since).values()]
+        return [one.round for one in newest_rounds(uri, control.access, **since).values()]
 
     close_round(control, 1)
     time.sleep(LATER_MS / 1000)

@@ -1,6 +1,4 @@
-"""Where a new checkpoint begins to read a Kafka topic on which another job has decided, and records
-without our envelope.
-"""
+"""Records on a Kafka topic without our envelope."""
 
 import json
 from dataclasses import replace
@@ -17,23 +15,9 @@ from tests.spark.workshop import eager, uneven
 from tests.unit.command_line import rebalancer
 from tools.processes.set_words import set_words
 from tools.servers.kafka_broker import KafkaBroker
-from tools.servers.kafka_topics import Raw, put, put_raw, values
+from tools.servers.kafka_topics import Raw, put_raw, values
 
 pytestmark = [pytest.mark.servers, pytest.mark.spark]
-
-
-def test_it_begins_as_many_minutes_ago_as_the_setting_says(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
-) -> None:
-    places, lines = topics(kafka, "warm-window", 2), uneven(40)
-    times = [int(json.loads(line)["ts"]) for line in lines]
-    put(places.telemetry, lines, times)
-    drain(spark, job_on(places, tmp_path / "older"), eager())
-    newest = json.loads(values(places.rounds)[-1])["ts"]
-    late = [at for at in times if at >= newest - 300_000]
-    assert 0 < len(late) < len(lines) / 2
-    newer = job_on(places, tmp_path / "newer", warm_start_minutes=5)
-    assert sum(batch.records for batch in drain(spark, newer, eager())) == len(late)
 
 
 def bare(line: bytes) -> Raw:

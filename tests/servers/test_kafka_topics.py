@@ -158,12 +158,6 @@ def test_a_refused_login_is_named_though_its_answer_arrives_with_the_end_of_the_
             open_consumer(topic, "g", tmp_path, access=access)
 
 
-def test_a_publisher_looks_for_its_topic_before_there_is_a_record(kafka: KafkaBroker) -> None:
-    told = "the topic does not exist; create it with: rebalancer topics create"
-    with pytest.raises(SinkError, match=told):
-        open_publisher(topic_of(f"kafka://{kafka.address()}/never-made"))
-
-
 def test_partitions_that_are_added_later_are_read_too(kafka: KafkaBroker, tmp_path: Path) -> None:
     uri = kafka.topic("growing")
     put(uri, uneven(2, "a"))

@@ -107,8 +107,10 @@ def test_topics_that_we_make_outlive_every_look_at_idle_ones(
     """
     made = {number: namespace(stock, f"idle/made{number}", tmp_path) for number in (1, 2)}
     for partitions, ours in made.items():
-        done = rebalancer("topics", "create", "--partitions", partitions, *ours.words(), "--json")
-        assert [one["created"] for one in done.json["topics"]] == [True] * len(TOPICS)
+        words = ("topics", "create", "--partitions", partitions, *ours.words(), "--json")
+        for created in (True, False):
+            told = rebalancer(*words).json["topics"]
+            assert [one["created"] for one in told] == [created] * len(TOPICS)
         # A client comes and goes, as every program of ours does: without one, brokers have not
         # loaded the partitions.
         with closing(stock.client()) as client:
@@ -126,7 +128,9 @@ def test_topics_that_we_make_outlive_every_look_at_idle_ones(
         }
         assert kept <= ours.topics()
         assert {ours.retention(topic) for topic in TOPICS} == {168 * 60}
-        assert {finding.status for finding in ours.examined().values()} == {"ok"}
+        found = ours.examined().values()
+        assert {finding.status for finding in found} == {"ok"}
+        assert all("keeps records for 168 h" in finding.text for finding in found)
 
 
 def test_topics_of_an_older_version_are_named_and_mended(

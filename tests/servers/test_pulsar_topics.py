@@ -5,14 +5,11 @@ there is read, errors are sentences.
 import json
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.doctor.disk_and_topics import check_topics
-from pulsar_rebalancer.settings.merge_sources import load
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.open_topics import Consumer, Publisher, open_consumer, open_publisher
@@ -143,30 +140,6 @@ def test_whoever_shows_the_wrong_token_is_told_once_and_the_token_nowhere(
         assert (failed.code, failed.out) == (exit_codes.ERROR, "")
         assert (failed.err.count("error:"), "pulsar.token_file" in failed.err) == (1, True)
         assert wrong.read_text() not in failed.err
-
-
-def test_topics_are_made_once_with_a_retention_and_the_doctor_looks_for_it(
-    pulsar: PulsarCluster, tmp_path: Path
-) -> None:
-    pulsar.namespace("topics/made", 4)
-    uris = {name: f"{pulsar.service_url}/topics/made/{name}" for name in TOPICS}
-    admin = {"pulsar.cluster": "c", "pulsar.admin_urls": f"http://{pulsar.brokers[0]}"}
-    words = set_words({**topic_settings(uris), **admin})
-    for created in (True, False):
-        done = rebalancer("topics", "create", "--partitions", "2", *words, "--json")
-        assert [one["created"] for one in done.json["topics"]] == [created] * len(TOPICS)
-    connections = load(flags=words[1::2]).connections
-    kept = [finding for finding in check_topics(connections) if finding.status == "ok"]
-    assert len(kept) == 5
-    assert all("2 partitions, keeps records for 168 h" in finding.text for finding in kept)
-    forgetful = pulsar.topic("topics/forgetful/rounds")
-    pulsar.forget(forgetful)
-    never_made = topic_of(f"{pulsar.service_url}/topics/made/never-made")
-    bad = replace(connections.topics, rounds=topic_of(forgetful), commands=never_made)
-    found = {one.check: one for one in check_topics(replace(connections, topics=bad))}
-    assert (found["topic rounds"].status, found["topic commands"].status) == ("fail", "fail")
-    assert "keeps no records" in found["topic rounds"].text
-    assert "topics create" in found["topic commands"].remedy
 
 
 def publish(publisher: Publisher, value: bytes) -> None:

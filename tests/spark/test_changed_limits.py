@@ -2,7 +2,6 @@
 new ones from there on.
 """
 
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -56,25 +55,3 @@ def test_the_second_half_is_decided_by_the_new_limits_and_the_old_memory(
     assert numbers == list(range(1, len(numbers) + 1))
     change = "limits.moves_per_round: 1 from here on; it was 0 in epoch 1, up to micro-batch"
     assert any(line.startswith(change) for line in said)
-
-
-def test_an_older_back_up_under_the_new_limits_gives_no_id_a_second_meaning(
-    spark: SparkSession, workshop: Workshop
-) -> None:
-    copy, quarter = workshop.folder / "copy", len(LINES) // 4
-    workshop.put(LINES[:quarter])
-    workshop.drain(spark)
-    shutil.copytree(workshop.checkpoint, copy)
-    workshop.put(LINES[quarter:])
-    workshop.drain(spark)
-
-    shutil.rmtree(workshop.checkpoint)
-    shutil.copytree(copy, workshop.checkpoint)
-    workshop.drain(spark, CAREFUL)
-
-    commands, rounds = map(workshop.records, ("commands", "rounds"))
-    assert {record["epoch"] for record in rounds} == {1, 2}
-    for records, key in ((commands, ("id",)), (rounds, ("cluster", "epoch", "round"))):
-        named = [tuple(record[part] for part in key) for record in records]
-        assert len(named) == len(set(named)), "decided twice under one name"
-    assert rounds != [] != commands

@@ -3,26 +3,16 @@ plain loop says, which never dropped anything.
 """
 
 from dataclasses import replace
-from random import Random
 
 import pytest
-from pyspark.sql import Row, SparkSession
-from pyspark.sql.streaming.tws_tester import TwsTester
+from pyspark.sql import SparkSession
 
 from sinks.metrics.settings import MetricsSettings
-from sinks.topics.files.topic import FileTopicReader
-from sinks.wire.record_decoding import WireLimits
-from sinks.wire.signing_keys import SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.checkpoint_state.reader import read_state
-from streaming.outputs.counts_of_micro_batch import FACTS, KINDS, read_facts
-from streaming.pack_and_decode_records import reading
-from streaming.processor import ClusterProcessor
 from streaming.progress import BatchProgress
-from streaming.sources.records import record_batch
 from streaming.state.forget_clusters import ForgetPolicy
 from streaming.state.shards import shard_of
-from streaming.state.store import StoreCache
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, side_by_side, uneven
 
 #: Long before any machine's time.
@@ -58,17 +48,18 @@ def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
         shard_of(name, partitions) for name in [*LIVING, *GONE]
     }
 
-    def drain(lines: list[bytes], records: int) -> BatchProgress:
+    def drain(lines: list[bytes], records: int) -> list[BatchProgress]:
         workshop.put(lines)
         return workshop.drain(
             spark,
             settings(),
+            metrics=MetricsSettings("127.0.0.1:0"),
             forget_policy=AT_ONCE,
             max_records_per_batch=records,
             shuffle_partitions=partitions,
-        ).progress[-1]
+        ).progress
 
-    full = drain(before(), 48)
+    full = drain(before(), 48)[-1]
     assert brokers_of(spark, workshop) == {*LIVING, *GONE}
     swept = drain(side_by_side(LIVING, 8, BACK), 64)
     assert brokers_of(spark, workshop) == {*LIVING}
@@ -77,43 +68,9 @@ def test_rows_of_vanished_clusters_leave_and_they_decide_as_in_the_plain_loop(
     assert [(one.cluster, one.round) for one in forgotten] == [
         (name, last[name]) for name in sorted(GONE)
     ]
-    assert swept.state_rows < full.state_rows
+    assert {name for batch in swept for one in batch.facts for name in one.vanished} == {*GONE}
+    assert swept[-1].state_rows < full.state_rows
     drain(side_by_side([*LIVING, *GONE], 12, BACK + 600), 300)
     expected, rounds = workshop.expected(settings()), workshop.records("rounds")
     assert {one["cluster"] for one in rounds if one["round"] > last[one["cluster"]]} >= {*GONE}
     assert by_kind_and_cluster(workshop.published()) == by_kind_and_cluster(expected)
-
-
-@pytest.mark.parametrize("size", [1, 7, 1000])
-@pytest.mark.parametrize("most_bytes", [0, 2**20])
-def test_swept_or_not_the_same_bytes_however_batches_are_cut(
-    workshop: Workshop, size: int, most_bytes: int
-) -> None:
-    workshop.put([*before()[-3 * 24 :], *side_by_side(LIVING[:2], 8, BACK)])
-    workshop.put(side_by_side(LIVING, 12, BACK + 600))
-    records = FileTopicReader(workshop.folder / "telemetry", workshop.uri("telemetry")).read()[0]
-    forget_policy = replace(AT_ONCE, running_ms=Random(size).randrange(3) * 60_000)
-    now_ms = iter(range(10**13, 10**14, 60_000))
-    tester = TwsTester(
-        ClusterProcessor(
-            settings(),
-            SigningSettings(),
-            reading(WireLimits()),
-            StoreCache(most_bytes),
-            metrics=MetricsSettings(listen="127.0.0.1:0"),
-            forget_policy=forget_policy,
-            clock_ms=lambda: next(now_ms),
-        )
-    )
-    vanished: list[str] = []
-    published: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
-    for start in range(0, len(records), size):
-        rows = record_batch(records[start : start + size])
-        for row in tester.test((0,), [Row(**one) for one in rows.to_pylist()]):
-            if row.kind == FACTS:
-                vanished += read_facts(row.value.decode()).vanished
-            else:
-                published[row.kind].append(row.value)
-    assert sorted(vanished) == ([] if size == 1000 else LIVING[3:])
-    expected = workshop.expected(settings())
-    assert by_kind_and_cluster(published) == by_kind_and_cluster(expected)
