@@ -13,8 +13,8 @@ ASKED_WAITS_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """The cut of a bundle, and what becomes of its children, the bundles that replace it."""
+class AskedSplit:
+    """A request to split a bundle. Its children are the bundles that replace it."""
 
     #: As in `Intent`; the command of the split names the algorithm in any case.
     algorithm: str | None = None
@@ -47,7 +47,7 @@ class Asked:
     source: str = ""
     action: Literal["move", "split"] = "move"
     #: Of a split.
-    cut: Cut = Cut()
+    cut: AskedSplit = AskedSplit()
     #: Sentence and next step of the last round.
     text: str = "the next round begins with it"
     advice: str = "Nothing to do."

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, get_args
 
 from strategies.bundles import KeyRange, hexadecimal, is_system_bundle, parse_bundle
-from strategies.cluster.asked_by_hand import Asked, Cut
+from strategies.cluster.asked_by_hand import Asked, AskedSplit
 from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.remembered_intents import Intents
 from strategies.figures.texts_of_counts_names_and_ages import age
@@ -39,7 +39,7 @@ def accept_split(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: i
         intent,
         now_ms,
         action="split",
-        cut=Cut(algorithm, intent.positions, intent.moves_children),
+        cut=AskedSplit(algorithm, intent.positions, intent.moves_children),
     )
 
 

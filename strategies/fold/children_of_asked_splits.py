@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import parse_bundle
-from strategies.cluster.asked_by_hand import ASKED_WAITS_MS, Asked, Cut
+from strategies.cluster.asked_by_hand import ASKED_WAITS_MS, Asked, AskedSplit
 from strategies.cluster.cluster_state import ClusterState, StateStore, read_note
 from strategies.cluster.remembered_intents import end_asked
 from strategies.figures.texts_of_counts_names_and_ages import counted, first_of
@@ -68,7 +68,12 @@ def _go_on(state: ClusterState, split: Asked, children: tuple[str, ...]) -> Clus
         for child in children[1:]
     }
     move = replace(
-        split, asked_ms=split.since_ms, since_ms=now_ms, state="asked", action="move", cut=Cut()
+        split,
+        asked_ms=split.since_ms,
+        since_ms=now_ms,
+        state="asked",
+        action="move",
+        cut=AskedSplit(),
     )
     moves = {child: replace(move, id=id_, bundle=child) for child, id_ in ids.items()}
     text, cut = f"{text}; all but the first one move", replace(split.cut, children=ids)

@@ -110,7 +110,7 @@ def test_a_command_of_the_laboratory_says_where_it_is_not_installed(image: Path)
 
     answers = in_image(image, ANSWERS, *asked).splitlines()
 
-    assert len(answers) == len(asked) == 10
+    assert len(answers) == len(asked) == 11
     assert all(answer.startswith(f"1 error: {NOT_INSTALLED}") for answer in answers)
     assert f"error: {NOT_INSTALLED}" in in_image(image, WATCH_DEMO)
 
