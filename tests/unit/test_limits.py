@@ -93,10 +93,6 @@ class TestBudget:
         assert moves(budget, 1, 2) == ["moves", "moves"]
         assert budget.spent == Spent(NOW, 2, 3 * MIB)
 
-    def test_bundles_of_a_round(self) -> None:
-        too_many = "would exceed limits.moves_per_round = 2"
-        assert moves(a_budget(moves_per_round=2), 1, 1, 1) == ["moves", "moves", too_many]
-
     def test_what_is_too_heavy_stays_and_lighter_bundles_may_follow(self) -> None:
         too_heavy = "would exceed limits.moved_mib_per_round = 10"
         answers = ["moves", too_heavy, "moves", "moves"]

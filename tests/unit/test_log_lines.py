@@ -79,15 +79,6 @@ def test_outcomes_as_records_stay_as_they_are_published(tmp_path: Path) -> None:
     assert told.encode() == Control(tmp_path).read("outcomes")[0]
 
 
-def test_an_error_of_collect_is_an_object(tmp_path: Path) -> None:
-    given = Control(tmp_path).settings(pulsar__admin_urls="http://127.0.0.1:1", log__format="json")
-    done = rebalancer("collect", *set_words(given))
-    assert done.code == 1
-    told = [json.loads(line) for line in done.err.splitlines()]
-    assert [line["event"] for line in told] == ["settings", "starting", "error"]
-    assert [line["level"] for line in told] == ["info", "info", "error"]
-
-
 FIGURES = ("spread", "churn", "moves", "overload")
 SHEET = Sheet(
     [("strategy", "left"), *((name, "right") for name in FIGURES)],

@@ -5,20 +5,15 @@ tried.
 import ast
 import pickle
 import re
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run
-from pulsar_rebalancer.lab.replay import decisions
-from pulsar_rebalancer.lab.replay.decisions import timelines
-from pulsar_rebalancer.lab.report.page import render
 from pulsar_rebalancer.settings.check_values import json_schema
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
-from sinks.recordings.copy_topic import of_recording
-from sinks.wire.record_decoding import decode_command, decode_round
 from strategies.errors import SettingsError
 from strategies.fold.engine import Engine
 from strategies.shedding.registry import SHEDDERS
@@ -74,21 +69,6 @@ def test_without_the_entry_there_is_no_such_strategy() -> None:
     with pytest.raises(SettingsError, match=said):
         load(flags=["shedding.strategy=halving"])
     assert "halving" not in SHEDDERS
-
-
-@pytest.mark.heavy
-def test_replay_decides_by_it_and_reports_on_it(recording: tuple[list[bytes], Path]) -> None:
-    settings = chosen()
-    lines = of_recording(recording[1].with_suffix(".jsonl"))
-    rows = chain.from_iterable(decisions.decide(lines, settings.engine, settings.connections.wire))
-    made = decisions.collect(rows)
-    assert {decode_command(row.value).strategy for row in made.commands} == {"halving/fixed"}
-    page = render(timelines(made, settings, {}), title="Replay", made_by="rebalancer replay")
-    assert "shedding.halving.gap_percent" in page
-    assert "threshold of 10 points" in page
-    states = [state for row in made.rounds if (state := decode_round(row.value).state)]
-    reasons = {(state.code, state.text[-13:], state.advice) for state in states}
-    assert ("balanced", "[near-enough]", "Nothing to do.") in reasons
 
 
 @pytest.mark.parametrize("loop", ["open", "closed"])

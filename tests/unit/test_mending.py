@@ -94,12 +94,6 @@ def test_a_list_of_bundles_that_nobody_gives_is_not_named_among_the_faults() -> 
     assert said(record) == "cpu.usage is inf"
 
 
-def test_many_bad_rows_are_one_sentence() -> None:
-    loads = {bundle(number): 1.0 for number in range(5)}
-    record = load_report(loads=loads).replace(b'"msgRateIn":1.0', b'"msgRateIn":-1.0')
-    assert said(record) == f'bundle "{bundle(0)}": msgRateIn is -1, and 4 more bundles'
-
-
 #: Of the extensible load manager.
 NEW_REPORTS = (broker_load(), top_bundles())
 CPU_IS_NULL = changed(load_report(), "report", "cpu", to=None)

@@ -88,11 +88,6 @@ class TestSilence:
         memory, _ = after_records(begun, rounds("balanced"), RULES)
         assert after_silence(memory, begun.begun + MINUTE, RULES)[1] == []
 
-    def test_silence_that_is_not_wanted(self) -> None:
-        memory, _ = after_records(EMPTY, rounds("balanced"), RULES)
-        rules = replace(RULES, kinds=RULES.kinds - {"silent"})
-        assert after_silence(memory, T0 + 70 * MINUTE, rules) == (memory, [])
-
 
 def an_outcome(status: OutcomeStatus, reason: str | None, minute: int = 1) -> Outcome:
     at = T0 + minute * MINUTE

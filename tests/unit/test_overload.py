@@ -60,13 +60,6 @@ def test_idle_bundles_relieve_nobody() -> None:
     assert codes(silent)["b1:1"] == "too-little-traffic"
 
 
-def test_a_settling_broker_neither_gives_nor_takes() -> None:
-    hot, cool = broker("b1", 95.0, 100.0, bundles(10, 9), settling=True), broker("b2", 10.0)
-    assert codes(ours(hot, cool)) == {"b1:1": "settling", "b2:1": "not-overloaded"}
-    hot, cool = broker("b1", 95.0, 100.0, bundles(10, 9)), broker("b2", 10.0, settling=True)
-    assert codes(ours(hot, cool)) == {"b1:1": "nobody-to-take", "b2:1": "settling"}
-
-
 def test_the_fullest_broker_gives_first_and_a_bundle_leaves_once() -> None:
     owned = bundles(10, 9)
     round_ = ours(

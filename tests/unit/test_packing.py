@@ -122,6 +122,11 @@ def test_only_fields_that_change_are_written_and_empty_ones_are_removed() -> Non
     assert from_bytes(after(known, changed)) == later
 
 
+def test_a_quick_copy_refuses_a_name_that_is_no_field() -> None:
+    with pytest.raises(TypeError, match="ClusterState has no field rounds"):
+        quick_replace(ClusterState(), rounds=1)
+
+
 def test_of_a_logs_first_records_only_new_ones_are_written() -> None:
     records = tuple(EarlyRecord(ts, bytes(100), False) for ts in range(12))
     before, later = ClusterState(early=records[:11]), ClusterState(early=records)

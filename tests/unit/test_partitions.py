@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.settings.merge_sources import load
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import Connections
 from strategies.errors import SettingsError
@@ -83,24 +82,10 @@ def test_auto_matches_the_number_of_the_checkpoint_and_another_number_does_not(
         pass
 
 
-def test_the_setting_takes_the_word_and_numbers_within_their_bounds() -> None:
-    def partitions(text: str) -> object:
-        return load(flags=[f"job.shuffle_partitions={text}"]).job.shuffle_partitions
-
-    assert [partitions(text) for text in ("auto", "1", "1000")] == ["auto", 1, 1_000]
-    for wrong in ("0", "1001", "many", "1.5"):
-        with pytest.raises(SettingsError, match=r"job\.shuffle_partitions"):
-            partitions(wrong)
-
-
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7, 64, 1_000])
 def test_every_partition_gets_exactly_one_shard(partitions: int) -> None:
     keys = shard_keys(partitions)
     assert [spark_hash(key) % partitions for key in keys] == list(range(partitions))
-
-
-def test_with_one_partition_all_clusters_are_one_shard() -> None:
-    assert {shard_of(f"c{i}", 1) for i in range(100)} == {0}
 
 
 def test_clusters_spread_evenly_over_the_shards() -> None:

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_rebalancer.lab.conformance.case_data import only_active
-from strategies.cluster.strategy_memory import NO_MEMORY, BrokerMemory, ClusterMemory, Memory
+from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.errors import SettingsError
-from strategies.placement.avg import AvgPlacement, AvgPlacementSettings, ParityAvgPlacement, key_of
+from strategies.placement.avg import AvgPlacement, AvgPlacementSettings
 from strategies.placement.compared_levels_and_draw import draw
 from strategies.placement.contract import UNKNOWN, Candidate, OpensRounds, Placer, Request
 from strategies.placement.least_long_term_rate import (
@@ -73,25 +72,9 @@ def test_the_best_candidates_and_why(
     assert answer.chosen in answer.best if best else answer.chosen is None
 
 
-def test_brokers_that_are_gone_lose_their_history_and_nothing_else() -> None:
-    memory = Memory(
-        {"a": BrokerMemory(placement_ewma=0.5), "b": BrokerMemory(ewma=0.1, placement_ewma=0.5)}
-    )
-    left = {"a": NO_MEMORY, "b": BrokerMemory(ewma=0.1)}
-    assert only_active(memory, ["c"], "placement_ewma").brokers == left
-    assert only_active(memory, None, "placement_ewma") == memory
-
-
 def test_a_candidate_that_nothing_is_known_of_ends_the_look_up_in_java() -> None:
     answer = JAVA_USAGE.place(Request("x", UNKNOWN, {"b1": None}, ""), Memory())
     assert (answer.chosen, answer.code) == (None, "unknown-broker")
-
-
-def test_a_planned_broker_that_is_no_candidate_is_replaced_in_the_plan_of_java() -> None:
-    first = placed(ParityAvgPlacement(), *brokers(a=1)).memory
-    answer = placed(ParityAvgPlacement(), *brokers(b=1), memory=first)
-    assert (answer.chosen, answer.code) == ("b", "drawn")
-    assert answer.memory.cluster.planned == {key_of(UNKNOWN): "b"}
 
 
 def test_an_overloaded_planned_broker_is_passed_over() -> None:

@@ -62,13 +62,6 @@ def test_a_token_is_read_anew_and_the_last_one_counts_while_its_file_is_gone(
         token_supplier(PulsarSettings("c", "http://a:8080", str(file)))
 
 
-def test_offsets_grow_as_ids_do() -> None:
-    grow = ((3, 0, -1), (3, 1, 0), (3, 1, 1), (3, 2, -1), (12, 0, 0), (12, 0, 4095))
-    ids = [MessageId(*one) for one in grow]
-    assert ids == sorted(ids)
-    assert [one.offset for one in ids] == sorted({one.offset for one in ids})
-
-
 def test_the_largest_offset_fits_into_a_long() -> None:
     assert MessageId(2**31 - 1, 2**20 - 1, 2**12 - 1).offset == 2**63 - 1
 

@@ -18,6 +18,7 @@ import pytest
 
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
+from sinks.pulsar_api.http_exchange import tls_obstacle
 from strategies.errors import BrokerUnavailable
 from tests.python_process import python
 from tests.unit.client_complaint import client_says
@@ -91,11 +92,6 @@ def serving(shown: Path | None, wanted: Path | None = None) -> Iterator[str]:
 def settings(broker: str, ca: Path) -> PulsarSettings:
     once = PulsarSettings("c", f"https://{broker}", tls_ca_file=str(ca), attempts=1)
     return replace(once, deadline_ms=60_000, connect_timeout_ms=30_000)
-
-
-def test_whom_the_own_authority_signed_is_trusted(broker: str, ours: Path) -> None:
-    with closing(PulsarAdmin(settings(broker, ours))) as admin:
-        assert admin.brokers() == (broker,)
 
 
 @pytest.mark.heavy
@@ -208,3 +204,9 @@ def test_with_plain_admin_urls_topics_by_tls_are_judged_by_the_authorities_of_th
     told = python(code, environment=os.environ | {"SSL_CERT_FILE": str(ours)})
     assert "certificate" not in told
     assert "timeout" in told
+
+
+def test_a_chain_of_causes_that_is_a_circle_has_an_end() -> None:
+    first, second = OSError("reset"), ConnectionError("closed")
+    first.__cause__, second.__cause__ = second, first
+    assert tls_obstacle(first, PulsarSettings()) == ""

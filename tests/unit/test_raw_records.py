@@ -8,12 +8,11 @@ from sinks.wire.raw_broker_reports import (
     RawKind,
     RecordMetadata,
     SourceSettings,
-    check_source,
     enveloped,
 )
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, OutcomeReport, TelemetryRecord, Tombstone
-from strategies.errors import SettingsError, WireError
+from strategies.errors import WireError
 from tests.telemetry_lines import T0, broker_load, load_report, outcome, top_bundles
 
 RAW = SourceSettings("raw")
@@ -123,9 +122,3 @@ def test_what_cannot_be_used_is_a_wire_error_like_any_other(
 def test_a_kind_that_nobody_knows_is_told() -> None:
     with pytest.raises(WireError, match="gossip"):
         read(REPORT, "c/b:1", kind="gossip")
-
-
-def test_raw_records_need_a_topic_with_keys() -> None:
-    check_source("kafka://h:1/t", RAW)
-    with pytest.raises(SettingsError, match=r"source\.format: raw needs a telemetry topic on Kaf"):
-        check_source("file:///t", RAW)

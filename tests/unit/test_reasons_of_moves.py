@@ -150,13 +150,3 @@ def test_what_a_limited_round_expects_is_not_what_its_plan_would_bring() -> None
     assert not of_the_round & of_the_plan
     assert all("the 18 moves of the plan bring" in one.text for one in step.commands)
     assert len(step.commands) == 3
-
-
-def test_a_quiet_round_expects_nothing() -> None:
-    quiet = demo("steady")[-1]
-    assert not quiet.commands
-
-    lines = [*round_lines(quiet.round, DecisionLog((quiet.round,), ()))]
-
-    assert lines[2] == f"  spread {100 * quiet.round.spread.range:.1f} points"
-    assert not re.search("expected|Estimated|no assignment", "\n".join(lines))

@@ -18,14 +18,6 @@ def leaving(reason: SheddingReason, **order: dict[str, float]) -> tuple[list[str
     return [one.bundle for one in decisions], skips[0].text
 
 
-def test_the_heaviest_bundles_leave_first() -> None:
-    reason = SheddingReason("far-above", "is too full", 25.0 * MIB, {})
-
-    left, why = leaving(reason)
-    assert left == [ns(0)]
-    assert why == "the 25.0 MiB/s that had to go are covered by heavier bundles"
-
-
 def test_ranked_bundles_leave_from_the_lowest_rank_and_equal_ones_by_name() -> None:
     reason = SheddingReason("far-above", "is too full", 25.0 * MIB, {}, first="newer")
     ranks = {ns(0): 1.0, ns(1): -1.0, ns(2): -1.0}

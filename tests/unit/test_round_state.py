@@ -50,13 +50,6 @@ def test_commands_are_acting_whatever_else_is_left_alone() -> None:
     assert state.advice == "Nothing to do: executors apply the commands."
 
 
-def test_advice_alone_asks_the_operator_to_act() -> None:
-    state = state_of(facts(actions=("throttle",)))
-
-    assert state.text == "the round has 1 command: 1 advised dispatch limit"
-    assert state.advice.startswith("Set the advised dispatch limits by hand")
-
-
 def test_bundles_of_a_plan_that_was_not_found_decide_nothing() -> None:
     """SteadyShedder names the bundles of the fuller broker; the verdict on the cluster counts."""
     state = state_of(facts(of_cluster("coarse-bundles"), of_bundle("excluded-namespace")))

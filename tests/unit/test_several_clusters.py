@@ -19,7 +19,7 @@ from sinks.topics.open_topics import Publisher, open_publisher
 from sinks.topics.server_outages import RetryBackoff
 from sinks.wire.record_decoding import decode
 from strategies.cluster.model import LoadReport, Sweep
-from strategies.errors import PublishTimeout, SettingsError, SinkError, Unauthorized
+from strategies.errors import PublishTimeout, SinkError, Unauthorized
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -94,17 +94,6 @@ def test_each_cluster_has_what_is_for_all_and_its_own(tmp_path: Path) -> None:
     assert (two.cluster, two.admin_urls, two.deadline_ms) == ("west", "http://b:1", 5_000)
     alone = load(None, {}, ["pulsar.cluster=c"])
     assert alone.clusters == (alone.connections.pulsar,)
-
-
-def test_what_is_wrong_with_a_cluster_is_told_where_it_stands(tmp_path: Path) -> None:
-    file = tmp_path / "wrong.toml"
-    east, west = "[clusters.east]\ndeadline_ms = 0\n", '[clusters.west]\nadmin_url = "http://b"\n'
-    file.write_text(east + west, "utf-8")
-    with pytest.raises(SettingsError) as caught:
-        load(file)
-    deadline, unknown = caught.value.complaints
-    assert deadline.startswith("clusters.east.deadline_ms: must be")
-    assert unknown.startswith("clusters.west.admin_url: unknown setting; did you mean")
 
 
 @pytest.mark.heavy

@@ -6,8 +6,6 @@ from math import inf, nan
 import pytest
 
 from strategies.cluster.model import BrokerLoad, Decision, Resource, Skip
-from strategies.cluster.strategy_memory import Memory
-from strategies.shedding.bundles_to_shed import as_executed
 from strategies.shedding.contract import Shedding
 from strategies.shedding.overload.settings import OverloadSettings
 from strategies.shedding.reason_texts import revised
@@ -90,29 +88,6 @@ def test_a_broker_whose_figures_are_no_numbers_is_left_out(strategy: str, figure
 def test_an_idle_bundle_relieves_nobody(strategy: str) -> None:
     code = {"avg": "does-not-fit", "transfer": "not-among-the-heaviest"}.get(strategy, "idle")
     assert stays(shed(strategy, hot({ns(4): Load(), **FOUR}), COLD, CALM), ns(4)) == code
-
-
-def order(*picked: str, memory: Memory | None = None) -> tuple[list[str], Memory]:
-    """Bundles by name; the broker is what stands before the hyphen."""
-    decisions = [
-        Decision(name, f"{name.partition('-')[0]}:1", None, "code", "text") for name in picked
-    ]
-    executed, memory = as_executed(decisions, memory or Memory(), "table")
-    return [decision.bundle for decision in executed], memory
-
-
-def test_brokers_come_in_the_order_of_the_multimap_however_they_were_picked() -> None:
-    expected = ["b3-1", "b3-2", "b2-1", "b1-1", "b1-2"]
-    assert order("b1-1", "b1-2", "b2-1", "b3-1", "b3-2")[0] == expected
-    assert order("b3-1", "b1-1", "b2-1", "b1-2", "b3-2")[0] == expected
-
-
-def test_the_multimap_grows_with_the_brokers_and_never_shrinks() -> None:
-    many = [f"b{number}-1" for number in range(13)]
-    _, grown = order(*many)
-    assert grown.cluster.table_sizes["table"] == 32
-    assert order("b1-1", memory=grown)[1] == grown
-    assert "table" not in order("b1-1")[1].cluster.table_sizes
 
 
 DECISION = Decision("t/ns/0x00000000_0x80000000", "hot:1", None, "overloaded", "it is overloaded")

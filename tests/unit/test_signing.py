@@ -76,28 +76,6 @@ def test_the_key_comes_from_a_file_and_is_not_shown(tmp_path: Path) -> None:
     assert signing_key(SigningSettings()) is None
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (None, "cannot be read (No such file or directory)"),
-        (" \n", "is empty"),
-        ("short", "has fewer than 16 bytes"),
-    ],
-)
-def test_what_is_said_about_a_file_that_is_no_key(
-    tmp_path: Path, content: str | None, told: str
-) -> None:
-    file = tmp_path / "key"
-    if content is not None:
-        file.write_text(content, "utf-8")
-
-    with pytest.raises(SettingsError, match=r"signing\.key_file") as caught:
-        signing_key(SigningSettings(str(file)))
-
-    assert told in str(caught.value)
-    assert "short" not in str(caught.value)
-
-
 class Files:
     def __init__(self, folder: Path) -> None:
         self._folder = folder

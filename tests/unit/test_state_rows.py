@@ -30,13 +30,10 @@ from streaming.settings import JobSettings
 from streaming.state.compacted_log import LogEntry
 from streaming.state.shards import shard_keys
 from streaming.state.state_to_bytes import (
-    Head,
-    pack,
     pack_entry,
     row_name,
     unpack_brokers,
     unpack_bytes,
-    unpack_head,
 )
 from streaming.state.store import Rows, ShardStore, SparkStore
 
@@ -74,15 +71,6 @@ def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
     assert str(unpack_brokers(pack_entry({"c": {"b:1": broker}}))["c"]["b:1"]) == str(
         replace(broker, figures=Figures(cpu=Resource(5.0, 100.0)))
     )
-
-
-def test_heads_clusters_and_tables_come_back() -> None:
-    head = Head((2**63 - 1, 0), (), (5,))
-    assert unpack_head(pack(head)) == head
-    fields: LogEntry[bytes] = {"c": {"clock": b"state"}, "a/b": {"clock": None}}
-    assert unpack_bytes(pack_entry(fields)) == fields
-    tables: LogEntry[bytes] = {"c": {"b:1": b"table", "b:1/owned": b"all"}, "a/b": {"b:1": None}}
-    assert unpack_bytes(pack_entry(tables)) == tables
 
 
 def test_a_large_row_is_compressed_and_comes_back_as_a_plain_one_does() -> None:

@@ -79,14 +79,6 @@ def test_however_reports_come_no_usage_is_lost_or_counted_twice(times: list[int]
     assert all(one > 1.25 * PERIOD_S for one in apart)
 
 
-@pytest.mark.parametrize("every", [1, 5, 10, 20, 29, 30, 45, 60])
-def test_brokers_that_report_often_have_a_sample_per_period(every: int) -> None:
-    samples = shown(sampled(*((at, 50.0) for at in range(0, 601, every))))
-    assert 600 // (1.25 * PERIOD_S) <= len(samples) - 1 <= 2 * 600 // (1.25 * PERIOD_S)
-    assert {usage for _, usage in samples} == {50.0}
-    assert samples[0][0] == 0
-
-
 def test_a_report_soon_after_the_first_one_is_no_second_sample() -> None:
     assert shown(sampled((0, 50.0), (29, 60.0))) == [(0, 55.0)]
     assert shown(sampled((0, 50.0), (30, 60.0))) == [(0, 50.0), (30, 60.0)]

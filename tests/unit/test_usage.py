@@ -25,14 +25,6 @@ def test_heap_memory_never_counts() -> None:
     assert weighted_usage(figures, Weights()) == 0.1
 
 
-def test_the_largest_weighted_resource_decides() -> None:
-    cpu, out, memory = (Resource(usage, 100.0) for usage in (40.0, 50.0, 90.0))
-    figures = Figures(cpu=cpu, bandwidth_out=out, direct_memory=memory)
-    assert weighted_usage(figures, Weights()) == 0.5
-    assert weighted_usage(figures, Weights(direct_memory=1.0)) == 0.9
-    assert weighted_usage(figures, Weights(bandwidth_out=0.5)) == 0.4
-
-
 def test_nan_loses_against_everything_and_four_of_them_give_minus_infinity() -> None:
     broken = Resource(nan, 100.0)
     assert weighted_usage(Figures(cpu=broken, bandwidth_in=Resource(10.0, 100.0)), Weights()) == 0.1

@@ -146,8 +146,6 @@ def test_after_a_denial_steady_knows_that_nothing_moved(minutes: int) -> None:
 
 ROUNDS = 18
 ALL_STRATEGIES = {**STRATEGIES, "threshold": ("shedding.strategy=threshold",)}
-#: Number of bundles on the broker that carries everything; with few of them, no second move helps.
-BUNDLES = [2, 3, 8]
 Told = tuple[tuple[Round, ...], tuple[Command, ...]]
 
 
@@ -174,24 +172,6 @@ def after_the_first_plan(told: Told) -> tuple[Round, ...]:
     rounds, _ = told
     first = next(at for at, one in enumerate(rounds) if one.commands)
     return rounds[first + 1 :]
-
-
-@pytest.mark.parametrize("bundles", BUNDLES)
-@pytest.mark.parametrize("strategy", ALL_STRATEGIES)
-def test_no_round_calls_the_cluster_done_or_beyond_help(strategy: str, bundles: int) -> None:
-    rounds = after_the_first_plan(nobody_approves(strategy, bundles))
-
-    assert len(rounds) == ROUNDS
-    for one in rounds:
-        assert one.state is not None
-        assert one.state.code in ("waiting", "acting")
-        if one.state.code == "waiting":
-            moves = f"{one.counted} commanded move{'' if one.counted == 1 else 's'} count"
-            assert moves in one.state.text
-            assert "reports do not show" in one.state.text
-            assert "split large bundles" not in one.state.line.lower()
-            assert "whether a plan waits for approval" in one.state.advice
-    assert "waiting" in {one.state.code for one in rounds if one.state is not None}
 
 
 @pytest.mark.parametrize("strategy", ALL_STRATEGIES)

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
@@ -247,18 +245,6 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
     assert answer.code == 1
     assert "127.0.0.1:1" in answer.words
     assert "Traceback" not in answer.words
-
-
-@pytest.mark.heavy
-def test_an_address_without_brokers_is_one_sentence(tmp_path: Path) -> None:
-    pages = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), pages) as other:
-        Thread(target=other.serve_forever, daemon=True).start()
-        where = ("--admin-url", f"http://127.0.0.1:{other.server_port}", *ANY_PORT)
-        answer = rebalancer("watch", *where, "--folder", tmp_path / "watch")
-        other.shutdown()
-    assert answer.code == 1
-    assert "is not an answer of Pulsar: correct pulsar.admin_urls" in answer.words
 
 
 def test_a_page_needs_a_port_of_its_own(tmp_path: Path) -> None:
