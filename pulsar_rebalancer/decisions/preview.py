@@ -236,6 +236,7 @@ def _with_commands(
         status = None if outcome is None else outcome.status
         if one.action == "throttle" or status == "dry-run":
             continue
+        flights.pop(one.bundle, None)  # a bundle with a later command has arrived
         if one.is_move and one.issued_at_ms > state.now_ms - HOUR_MS:
             spent.append(Spent(one.issued_at_ms, 1, throughput))
         if one.expires_at_ms <= state.now_ms or status not in (None, "applied"):

@@ -117,6 +117,17 @@ def test_commands_of_the_job_use_up_limits_and_are_under_way(job: FoldingJob) ->
     assert shown(job, "limits.moves_per_hour=1").command is not None
 
 
+def test_a_bundle_that_has_moved_back_is_not_under_way(job: FoldingJob) -> None:
+    times = {"issued_at_ms": job.now_ms, "expires_at_ms": job.now_ms + 60_000}
+    there, back = command(BUNDLE, A, C, **times), command(BUNDLE, C, A, **times)
+    job.control.write("commands", [encode_command(there), encode_command(back)])
+    job.control.write(
+        "outcomes", [encode_outcome(outcome(one, "applied")) for one in (there, back)]
+    )
+
+    assert shown(job).command
+
+
 @pytest.mark.parametrize("turns", [0, 4])
 def test_telemetry_that_shows_nothing_is_no_preview(control: Control, turns: int) -> None:
     job = FoldingJob(control, (A, B, C)).after(4)
