@@ -5,7 +5,6 @@ import pytest
 
 from strategies.averages.bundle_averages import (
     BundleHistory,
-    advance,
     first_history,
     unpack_history,
 )
@@ -24,16 +23,6 @@ def stats(**rates: float) -> BundleStats:
 def short_rate(history: BundleHistory, name: str) -> float:
     loads = history.loads()
     return float(loads.short[loads.names.index(name), 0])
-
-
-def test_a_plain_mean_up_to_the_cap_and_an_ema_after_it() -> None:
-    """Printed in the specification: cap 3, samples 100, 200, 300, 600, 0."""
-    average, samples = np.full((1, 4), 50.0), np.zeros(1, dtype=np.int64)
-    seen = []
-    for sample in (100.0, 200.0, 300.0, 600.0, 0.0):
-        average, samples = advance(average, samples, 3, np.full((1, 4), sample))
-        seen.append(round(float(average[0, 0]), 2))
-    assert seen == [100.0, 150.0, 200.0, 333.33, 222.22]
 
 
 def test_polling_more_often_adds_no_samples() -> None:

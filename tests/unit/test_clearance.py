@@ -81,13 +81,6 @@ def hits(found: Leaving) -> dict[str, tuple[int | None, int | None]]:
     return {name: (kept.hit_high, kept.hit_low) for name, kept in found.memory.brokers.items()}
 
 
-def test_what_nobody_minds_leaves() -> None:
-    found = left(leave(0), leave(1))
-    assert list(found.kept) == [ns(0), ns(1)]
-    assert (stays(found), found.rules.budget.spent is not None) == ({}, True)
-    assert hits(found) == ANEW
-
-
 class TestOutsideOfWindows:
     def test_every_bundle_that_was_picked_is_told_and_brokers_that_were_due_still_are(self) -> None:
         found = left(leave(0), leave(1), closed=CLOSED)

@@ -20,9 +20,9 @@ from tests.notice_builders import MINUTE, a_round
 from tests.unit.command_line import Answer, rebalancer
 from tests.unit.metric_samples import get, scraped
 from tests.unit.test_notices import an_outcome
-from tests.webhook import Answered, Hook, listening
 from tools.processes.process import WITH_TRACES, Process
 from tools.processes.set_words import set_words
+from tools.servers.webhook import Answered, Hook, listening
 from tools.waiting import eventually
 
 SECRET = "T0secret/B0secret/nobody-may-see-this"

@@ -54,17 +54,6 @@ class Kept:
         return CompactedLog(weigh, self._entry_weight, self._new_entry)
 
 
-def test_what_one_batch_has_changed_is_one_entry() -> None:
-    kept = Kept()
-    kept.write()
-    kept.write(never_there=None)
-    assert kept.entries == {}, "nothing has changed"
-    kept.write(a=1, b=2)
-    kept.write(b=3)
-    assert [*kept.entries.values()] == [{"c": {"a": 1, "b": 2}}, {"c": {"b": 3}}]
-    assert kept.read_again().values == kept.journal.values == {"c": {"a": 1, "b": 3}}
-
-
 def test_an_entry_goes_when_everything_in_it_is_older() -> None:
     kept = Kept()
     kept.write(a=1, b=1)

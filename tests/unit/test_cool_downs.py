@@ -2,25 +2,7 @@
 
 from strategies.cluster import cool_downs
 from strategies.cluster.cluster_state import ClusterState
-from strategies.cluster.remembered_intents import DRAIN
 from strategies.cluster.rival_state import ForeignMove, Rivals
-from tests.control_topic import command
-
-
-def test_moved_and_split_bundles_rest_and_those_with_advice_or_of_a_drain_do_not() -> None:
-    commands = [
-        command("moved", "a:1"),
-        command("split", "a:1", action="split"),
-        command("advised", "a:1", action="throttle"),
-        command("drained", "a:1", code=DRAIN),
-    ]
-    assert cool_downs.begin({"before": 1}, commands, 5) == {"before": 1, "moved": 5, "split": 5}
-
-
-def test_a_bundle_rests_until_its_move_is_longer_ago_than_the_cool_down() -> None:
-    assert cool_downs.drop_expired({"just": 10, "past": 9}, now_ms=70, cool_down_ms=60) == {
-        "just": 10
-    }
 
 
 def test_an_outcome_after_all_resumes_the_rest() -> None:

@@ -27,7 +27,7 @@ from sinks.pulsar_api.http_exchange import HttpConnections
 from strategies.errors import BrokerUnavailable
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.pulsar_fake.trickler import LONG, Trickler, trickler
+from tools.servers.trickler import LONG, Trickler, trickler
 
 pytestmark = pytest.mark.heavy
 

@@ -101,12 +101,6 @@ class TestEveryMoveCounts:
         leaving = [leave(ns(k)) for k in range(3)]
         assert named(round_, *leaving) == ["b2:1", "b3:1", "no-relief"]
 
-    def test_moves_of_earlier_rounds_count_as_well(self) -> None:
-        before = [CountedMove("t/x/0x0_0x1", "b9:1", "b2:1", UNKNOWN, shown=True)]
-        brokers = hot(), cool("b2", 10), cool("b3", 10)
-        round_ = destinations(*brokers, placement="least_long_term_rate", on_the_way=before)
-        assert named(round_, leave(ns(0))) == ["b3:1"]
-
     def test_a_destination_that_shedding_named_is_kept_unless_it_may_not_take_the_bundle(
         self,
     ) -> None:
@@ -197,10 +191,3 @@ def test_topics_on_their_way_are_counted_once_per_bundle() -> None:
     ledger.count(CountedMove(ns(0), "b1:1", "b2:1", five))
     assert (ledger.arriving_topics("b2:1"), before.arriving_topics("b2:1")) == (8, 3)
     assert ledger.arriving_topics("b1:1") == 0
-
-
-def test_the_emptiest_brokers_come_first_with_all_moves_counted_and_equal_ones_by_name() -> None:
-    ledger = Ledger((hot(), cool("b3", 10), cool("b2", 10), cool("b4", 5)), WEIGHTS)
-    assert ledger.emptiest_first() == ["b4:1", "b2:1", "b3:1", "b1:1"]
-    ledger.count(CountedMove(ns(0), "b1:1", "b4:1", UNKNOWN))
-    assert ledger.emptiest_first() == ["b2:1", "b3:1", "b4:1", "b1:1"]

@@ -38,7 +38,7 @@ from tests.architecture.readme import shown_commands
 from tests.unit.command_line import rebalancer
 from tests.unit.strategies_page import PAGE as STRATEGIES
 from tests.unit.strategies_page import rows
-from tests.webhook import Delivered, listening
+from tools.servers.webhook import Delivered, listening
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("OPERATIONS", "DEPLOYMENT", "TOPICS", "PULSAR_CLUSTER", "TROUBLESHOOTING")

@@ -101,12 +101,6 @@ def test_a_job_whose_last_round_is_too_old_fails_the_health_check(control: Contr
             assert "rebalancer collect" in late.remedy
 
 
-def test_a_job_that_never_closed_a_round_has_three_intervals_for_it(control: Control) -> None:
-    with running(control):
-        assert found(control).text.endswith("; has closed no round yet")
-        assert found(control, later_ms=HOUR).status == "fail"
-
-
 def test_a_job_that_has_just_begun_may_catch_up(control: Control) -> None:
     with running(control):
         close_round(control, 2 * HOUR)

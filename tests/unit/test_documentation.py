@@ -1,8 +1,6 @@
 """Where Pulsar's documentation and code differ: rows of tests/conformance/README.md."""
 
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -16,22 +14,9 @@ from strategies.placement.registry import placer
 from strategies.settings import Weights
 from strategies.shedding.avg.settings import AvgSettings
 from strategies.shedding.transfer.settings import TransferSettings
-from tests.unit.strategies_page import PAGE, rows
 from tests.world.brokers import WEIGHTS, broker, bundles, shedder, talking, view
 from tests.world.placement import best, brokers
 from tests.world.sheddings import codes, play
-
-TESTS = Path(__file__).parents[1]
-SECTION = PAGE.split("## Where Pulsar's documentation and its code differ")[1].split("\n## ")[0]
-ROWS = rows(SECTION)[2:]
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:50])
-def test_every_row_names_a_test_that_exists(row: list[str]) -> None:
-    assert (len(row), len(ROWS)) == (4, 20)
-    file, *_, function = row[3].strip("`").split("::")
-    (found,) = TESTS.glob(f"*/{file}")
-    assert re.search(rf"def {function}\(", found.read_text("utf-8"))
 
 
 def test_the_overload_threshold_is_not_overload_shedders_alone() -> None:

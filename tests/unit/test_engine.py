@@ -128,16 +128,6 @@ class TestWhoIsTrusted:
         events = fold_all(engine(), [*skewed(0), replace(other, ts=skewed(0)[-1].ts)])
         assert [rejection.code for rejection in rejections(events)] == ["duplicate"]
 
-    def test_a_report_from_the_future_changes_no_round(self) -> None:
-        clean = fold_all(engine(), skewed(0) + skewed(1))
-        future = report("hot:1", 3_600, 99.0)
-        for position in range(9):
-            records = skewed(0) + skewed(1)
-            records.insert(position, future)
-            events = fold_all(engine(), [*records, sweep(65, "hot:1", "cool:1", "cold:1")])
-            assert [event for event in events if not isinstance(event, Rejection)] == clean
-            assert [rejection.code for rejection in rejections(events)] == ["clock-ahead"]
-
 
 class TestWhatAMoveChanges:
     def test_ids_follow_from_content(self) -> None:

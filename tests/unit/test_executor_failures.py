@@ -1,7 +1,6 @@
 """When calls fail or the process dies, commands are applied once and told once."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -15,9 +14,6 @@ from tests.unit.executor_lives import APPLY, NEVER, ONE, TWO, executor, lives_un
 from tests.world.services import Scene, asks_owner, guarded, is_lookup, lists_brokers
 
 REPAIRS = guarded(repairs=10)
-MOMENTS = pytest.mark.parametrize(
-    "moment", ["before the call", "after the call", "before publishing", "before committing"]
-)
 
 
 class TestWhenCallsFail:
@@ -156,17 +152,9 @@ class TestWhenCallsFail:
 class TestAfterADeath:
     """At some point between reading a command and committing it."""
 
-    @MOMENTS
-    def test_a_transfer_is_applied_once_and_told_once(self, scene: Scene, moment: Any) -> None:
-        move = scene.send_move()
-        scene.send(scene.move(TWO, scene.three, source=scene.two))
-        scene.run_until_death(moment, replace(APPLY, at_once=1))
-        assert scene.run() == ["applied", "refused moved-on"]
-        assert scene.applied == [Applied("unload", ONE, scene.one, scene.two)]
-        first = scene.outcomes[0]
-        assert (first.command_id, first.owner_before) == (move.id, scene.one)
-
-    @MOMENTS
+    @pytest.mark.parametrize(
+        "moment", ["before the call", "after the call", "before publishing", "before committing"]
+    )
     def test_a_split_is_applied_once(self, scene: Scene, moment: Any) -> None:
         scene.send(scene.release(action="split"))
         scene.run_until_death(moment)

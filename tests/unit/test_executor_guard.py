@@ -231,13 +231,6 @@ class TestTheBreaker:
         scene.send_move(FOUR)
         assert scene.run(self.BREAKS) == [f"failed {code}"] * 3 + ["applied"]
 
-    def test_a_move_that_fails_opens_it_again(self, scene: Scene) -> None:
-        scene.send_moves(ONE, TWO)
-        scene.run(self.BREAKS)
-        scene.send_moves(THREE, FOUR)
-        told = scene.run(self.BREAKS, later_ms=self.LATER_MS)
-        assert told == ["failed refused-by-broker", "refused breaker-open"]
-
     @pytest.mark.heavy
     def test_one_move_is_tried_while_the_others_of_its_wave_wait_for_a_later_round(
         self, scene: Scene

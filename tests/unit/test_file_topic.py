@@ -228,19 +228,6 @@ def test_a_writer_that_never_lets_go_is_told_about(tmp_path: Path) -> None:
     assert read_all(tmp_path) == [b"y"]
 
 
-def test_a_line_that_is_being_written_byte_by_byte_is_never_half_read(tmp_path: Path) -> None:
-    reader, seen, offset = FileTopicReader(tmp_path), list[bytes](), Offset(0, 0)
-    lines = [f'{{"n":{number},"text":"größe"}}'.encode() for number in range(3)]
-    with (tmp_path / SEGMENT).open("ab", buffering=0) as segment:
-        for line in lines:
-            for byte in line + b"\n":
-                assert reader.read(offset) == ([], offset)
-                segment.write(bytes([byte]))
-            records, offset = reader.read(offset)
-            seen += values(records)
-    assert seen == lines
-
-
 MANY_LINES = """
 import sys
 from pathlib import Path

@@ -9,19 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies.filters.anti_affinity import (
-    anti_affine,
     group_members,
     java_may_leave,
     may_leave,
     more_crowded,
 )
-from strategies.filters.filter_input_and_result import FilteredBundle, remaining
-from strategies.filters.isolation import governing, isolated
+from strategies.filters.filter_input_and_result import FilteredBundle
+from strategies.filters.isolation import isolated
 from strategies.filters.policies import BrokerFacts, PoliciesView, read_policies
 from strategies.java.pulsar_versions_and_defaults import version_key
 from tests.world.placement import filters, fleet, policies, policy
-
-THREE = ("b1", "b2", "b3")
 
 
 def counts(b1: int, b2: int, b3: int) -> dict[str, int]:
@@ -35,54 +32,12 @@ class TestIsolation:
         assert refusal.code == "isolation-standby"
         assert "which has 1 primary brokers and needs 1" in refusal.text
 
-    def test_the_first_policy_that_matches_governs(self) -> None:
-        both = policies(policy("b", ["t/.*"], ["x"]), policy("a", ["t/gold"], ["y"]))
-        found = governing(both, "t/gold")
-        assert found is not None
-        assert found.name == "b"
-
-    @pytest.mark.parametrize(
-        ("pattern", "matches"), [("t/n", False), ("t/n.", True), ("/ns", False), ("t/ns", True)]
-    )
-    def test_a_pattern_matches_the_whole_name(self, pattern: str, matches: bool) -> None:
-        assert (governing(policies(policy("a", [pattern], ["x"])), "t/ns") is not None) is matches
-
     def test_a_broker_is_matched_without_its_port(self) -> None:
         assert not isolated(policies(policy("a", ["t/ns"], ["::1"])), "t/ns", ["::1:8080"])
         assert isolated(policies(policy("a", ["t/ns"], ["::1:8080"])), "t/ns", ["::1:8080"])
 
-    def test_a_broker_that_does_not_serve_such_topics_is_out(self) -> None:
-        facts = (BrokerFacts(persistent=False), BrokerFacts(non_persistent=False))
-        known = policies(brokers=dict(zip(("b1:1", "b2:1"), facts, strict=True)))
-        for non_persistent, serves in ((False, "b2:1"), (True, "b1:1")):
-            refused = isolated(known, "t/ns", ["b1:1", "b2:1"], non_persistent=non_persistent)
-            assert remaining(["b1:1", "b2:1"], refused) == (serves,)
-
-    def test_a_policy_that_cannot_be_read_keeps_everybody_out(self) -> None:
-        refused = isolated(policies(policy("bad", ["t/("], ["x"])), "any/ns", ["b1:1"])
-        assert refused["b1:1"].code == "isolation-unreadable"
-
-    def test_a_sound_policy_before_it_still_governs(self) -> None:
-        known = policies(policy("good", ["t/ns"], ["b1"]), policy("bad", ["t/("], ["x"]))
-        assert remaining(["b1:1", "b2:1"], isolated(known, "t/ns", ["b1:1", "b2:1"])) == ("b1:1",)
-
 
 class TestAntiAffinity:
-    def test_brokers_of_no_domain_share_one(self) -> None:
-        refused = anti_affine(["b1", "b2", "b3"], counts(1, 1, 1), {"b3": "d"})
-        found = {broker: refusal.code for broker, refusal in refused.items()}
-        assert found == dict.fromkeys(("b1", "b2"), "failure-domain")
-
-    @pytest.mark.parametrize(
-        ("served", "allowed"),
-        [((2, 1, 1), True), ((1, 1, 1), False), ((1, 1, 0), True), ((1, 1, 2), True)],
-    )
-    def test_a_bundle_may_leave_unless_all_are_equal(
-        self, served: tuple[int, int, int], allowed: bool
-    ) -> None:
-        for rule in (may_leave, java_may_leave):
-            assert rule("b1", THREE, counts(*served)) is allowed
-
     def test_a_broker_that_may_keep_nothing_itself_still_serves_what_it_serves(self) -> None:
         """Java counts nothing for a present broker that is no candidate, and keeps the bundle."""
         assert may_leave("b1", ("b2", "b3"), counts(2, 1, 1))

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sinks.topics.files.topic import TopicRecord
-from sinks.topics.open_topics import Skipped, place, readable
+from sinks.topics.open_topics import place
 from sinks.topics.pulsar.partition import MessageId
-from sinks.wire.record_decoding import Position, decode_command
-from sinks.wire.record_encoding import encode_command
+from sinks.wire.record_decoding import Position
 from strategies.cluster.model import LARGEST_TIME
 from tests.control_topic import Control, command
 from tests.telemetry_lines import bundle, load_report, sweep
@@ -73,16 +71,6 @@ def test_explain_reads_past_foreign_records_and_says_where_they_are(
     assert b"explode" in written[named:].splitlines()[0], "the place is that of the record"
 
 
-def test_a_control_topic_with_nothing_but_foreign_records(tmp_path: Path) -> None:
-    control = Control(tmp_path)
-    control.write("rounds", FOREIGN)
-    control.write("commands", FOREIGN)
-    answer = explained(control)
-    assert answer.code == 1
-    assert "no rounds and no commands yet" in answer.err
-    assert "commands: skipped 2 records that are no commands [not-json]" in answer.err
-
-
 def test_shadow_reads_past_foreign_records_on_all_three_topics(control: Control) -> None:
     one = bundle(1)
     control.write(
@@ -114,16 +102,6 @@ def test_a_replay_of_a_topic_names_positions_of_the_topic(tmp_path: Path) -> Non
     assert (json.loads(row)["topic"], json.loads(row)["offset"]) == (control.uri("telemetry"), at)
 
 
-def test_doctor_counts_foreign_records_on_the_rounds_topic(control: Control) -> None:
-    answer = rebalancer(
-        "doctor", "--no-spark-start", "--json", *words(control, "rounds", "commands")
-    )
-    (found,) = [one for one in answer.json["findings"] if one["check"] == "epochs"]
-    assert found["status"] == "warn"
-    assert "newest on topics.rounds: 1" in found["text"]
-    assert "4 records that are no rounds [unknown-version]: segment 0, byte 0; " in found["text"]
-
-
 def test_times_that_no_calendar_has_are_shown_as_they_are(tmp_path: Path) -> None:
     control = Control(tmp_path)
     control.write("rounds", decided(tmp_path, "rounds"))
@@ -152,16 +130,3 @@ def test_places_are_named_as_the_tools_of_the_topic_name_them(
     topic: str, offset: int, named: str
 ) -> None:
     assert place(Position(topic, 2, offset)) == named
-
-
-def test_what_is_readable_keeps_its_position() -> None:
-    good = command("t/ns/0x00000000_0xffffffff", "hot:1")
-    records = [
-        TopicRecord(Position("kafka://h:1/t", 0, number), value, len(value))
-        for number, value in enumerate([b"x", encode_command(good)])
-    ]
-    skipped = Skipped("kafka://h:1/t", "command")
-    assert list(readable(records, decode_command, skipped)) == [(records[1].position, good)]
-    assert [line.partition(". ")[0] for line in skipped.lines()] == [
-        "kafka://h:1/t: skipped 1 record that is no command [not-json]: partition 0, offset 0"
-    ]

@@ -18,7 +18,7 @@ from sinks.notices.settings import NoticeSettings, webhook
 from strategies.errors import SettingsError
 from tests.notice_builders import a_notice
 from tests.unit.test_pulsar_tls import certificate
-from tests.webhook import Answered, Hook, listening
+from tools.servers.webhook import Answered, Hook, listening
 
 KEY = "the-key-nobody-may-see-0123456789"
 NOW_S = 1_795_000_000
