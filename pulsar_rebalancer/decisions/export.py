@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pulsar_rebalancer.decisions.log import DecisionLog
 from pulsar_rebalancer.decisions.plans import plans_of
+from sinks.printable import printable
 from strategies.figures.usage_after_moves import reported_usage
 
 Table = Literal["usage", "moves", "plans", "outcomes"]
@@ -130,8 +131,10 @@ def rows_of(table: Table, log: DecisionLog, now_ms: int) -> list[dict[str, Any]]
 
 
 def _cell(column: str, record: Any, path: str) -> Any:
-    """The field that a path names; None below a field that is None."""
+    """The field that a path names, text as one line; None below a field that is None."""
     value = reduce(lambda part, name: getattr(part, name, None), path.split("."), record)
+    if isinstance(value, str):
+        return printable(value)
     return (
         value
         if column != "time"

@@ -5,6 +5,7 @@ the policies are posted, with every unload scope.
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,6 +16,8 @@ from sinks.collector.collector import Collector
 from sinks.collector.open_cluster import opened
 from sinks.collector.settings import CollectorSettings
 from sinks.topics.open_topics import open_publisher
+from sinks.wire.record_decoding import decode
+from strategies.cluster.model import LoadReport, Owned
 from tests.control_topic import Control, storing
 from tests.servers.test_pulsar import passed
 from tests.topic_uris import topic_of
@@ -72,8 +75,11 @@ def test_the_named_bundles_are_those_that_pulsar_unloads(
 
         def all_are_listed() -> bool:
             passed(collector)
-            text = b"".join(newest(control))
-            return all(bundle.encode() in text for bundle in every)
+            records = [decode(line, b"") for line in newest(control)]
+            reports = [one for one in records if isinstance(one, LoadReport)]
+            owned = [one.bundles for one in records if isinstance(one, Owned)]
+            listed = {*chain(*owned, *(one.bundles.names for one in reports if one.bundles))}
+            return {*every} <= listed and {*cluster.brokers} <= {one.broker for one in reports}
 
         cluster.post(_PATH, policy(cluster, names[:1], 2, "none"))
         ended.callback(cluster.delete, _PATH)

@@ -54,13 +54,13 @@ def test_a_round_whose_rule_raises_says_so_and_the_next_ones_try_again() -> None
     first = rounds[0]
     assert (first.commands, first.usage) == ((), {})
     assert first.state is not None
-    failed = "a rule failed: ZeroDivisionError in tests.raising_strategy, line 34: <object object"
+    failed = "a rule failed: ZeroDivisionError in tests.raising_strategy, line 33: <object object"
     assert first.state.text.startswith(f"no rule could judge the cluster: {failed} at …> is no fig")
     assert first.state.text.endswith(" [rule-raised]")
     assert "Each round tries again" in first.state.advice
     assert all("Traceback" not in skip.text for one in rounds for skip in one.skips)
     ((cause, error),) = causes.items()
-    assert cause.startswith("ZeroDivisionError in tests.raising_strategy, line 34")
+    assert cause.startswith("ZeroDivisionError in tests.raising_strategy, line 33")
     assert isinstance(error, ZeroDivisionError)
 
 

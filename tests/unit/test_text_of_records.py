@@ -156,7 +156,7 @@ def _texts(tree: Any) -> Iterator[tuple[Any, Any]]:
 #: of their own.
 SILENT = {
     "demo", "watch", "run", "notify", "serve", "simulate", "jars", "ship", "topics", "conformance",
-    "state", "config", "drain", "undrain", "roll",
+    "state", "config", "drain", "undrain", "roll", "pause", "resume",
 }  # fmt: skip
 #: Commands that print what they read, with the words that make them do it.
 READERS: Mapping[str, Callable[[Scene], list[Words]]] = {
@@ -174,6 +174,7 @@ READERS: Mapping[str, Callable[[Scene], list[Words]]] = {
     "trace": lambda scene: [("trace", scene.recording, scene.folder / "load.csv")],
     "backtest": lambda scene: [("backtest", scene.recording)],
     "upgrade-preview": lambda scene: [("upgrade-preview", scene.recording)],
+    "advise": lambda scene: [("advise", scene.recording)],
     "tune": lambda scene: [("tune", scene.recording, "--budget", "2")],
     "status": lambda scene: [("status", *scene.settings), ("status", "--json", *scene.settings)],
     "plans": lambda scene: [
@@ -181,6 +182,14 @@ READERS: Mapping[str, Callable[[Scene], list[Words]]] = {
         ("plans", "show", scene.plan, *scene.settings),
     ],
     "intents": lambda scene: [("intents", *scene.settings)],
+    "top": lambda scene: [("top", scene.recording), ("top", *scene.settings)],
+    "export": lambda scene: [
+        ("export", table, *scene.settings) for table in ("usage", "moves", "plans", "outcomes")
+    ],
+    "move": lambda scene: [("move", "t/ns", "--reason", "x", *scene.settings)],
+    "unload": lambda scene: [("unload", "t/ns", "--reason", "x", *scene.settings)],
+    "split": lambda scene: [("split", "largest", "--reason", "x", *scene.settings)],
+    "undo": lambda scene: [("undo", "--reason", "x", *scene.settings)],
     "explain": lambda scene: [
         ("explain", word, *more, *scene.settings)
         for word in (scene.command, "latest", "1", "hot:1", "idle:1", "silent:1")
@@ -189,7 +198,10 @@ READERS: Mapping[str, Callable[[Scene], list[Words]]] = {
     "shadow": lambda scene: [("shadow", scene.recording), ("shadow", *scene.settings)],
 }
 #: Those of them whose text of records is free, so that they show it here.
-SHOWN = {"doctor", "replay", "status", "explain", "shadow", "plans", "intents"}
+SHOWN = {
+    "doctor", "replay", "status", "explain", "shadow", "plans", "intents", "export", "move",
+    "unload", "split",
+}  # fmt: skip
 
 
 def test_a_new_command_is_asked_too() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 _EVERY_S = 0.02
 _HANDSHAKE = b"\x16"
-#: An answer of so many bytes takes two minutes.
+#: An answer of this number of bytes takes two minutes.
 LONG = 6_000
 
 
