@@ -79,14 +79,13 @@ def _refuse_destination(
             f"{to} is a destination, but the children of {intent.bundle} stay where it is",
             "Ask for their move too, or name no broker.",
         )
-    why = refuse_unfit(to, fleet)
-    if why is None and to in intents.drains:
+    if to in intents.drains:
         return IntentRefusal(
             "being-drained",
             f"{to} is being drained: {intents.drains[to].by} asked for it",
             f"Name another broker, or end the drain with `rebalancer undrain {to}`.",
         )
-    return why
+    return refuse_unfit(to, fleet)
 
 
 def _refuse_cut(intent: Intent) -> IntentRefusal | None:
