@@ -190,8 +190,28 @@ def end_drain(
     intents: Intents, broker: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
 ) -> Intents:
     """Removes the drain of a broker and keeps its last status: `state`, `text`, `advice`."""
-    status = replace(
-        status_of_drain(intents.drains[broker]),
+    status = status_of_drain(intents.drains[broker])
+    last = _last_status(status, now_ms, state, text=text, advice=advice)
+    drains = {name: drain for name, drain in intents.drains.items() if name != broker}
+    return replace(intents, drains=drains, ended=(*intents.ended, last))
+
+
+def end_asked(
+    intents: Intents, bundle: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
+) -> Intents:
+    """Removes a move or a split that a person asked for and keeps its last status."""
+    status = status_of_asked(intents.asked[bundle])
+    last = _last_status(status, now_ms, state, text=text, advice=advice)
+    asked = {name: one for name, one in intents.asked.items() if name != bundle}
+    return replace(intents, asked=asked, ended=(*intents.ended, last))
+
+
+def _last_status(
+    status: IntentStatus, now_ms: int, state: IntentStateCode, *, text: str, advice: str
+) -> IntentStatus:
+    """Returns the status of an intent that ends; nothing is left to estimate."""
+    return replace(
+        status,
         state=state,
         text=text,
         advice=advice,
@@ -199,23 +219,6 @@ def end_drain(
         left_ms=None,
         error_ms=None,
     )
-    drains = {name: drain for name, drain in intents.drains.items() if name != broker}
-    return replace(intents, drains=drains, ended=(*intents.ended, status))
-
-
-def end_asked(
-    intents: Intents, bundle: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
-) -> Intents:
-    """Removes a move or a split that a person asked for and keeps its last status."""
-    status = replace(
-        status_of_asked(intents.asked[bundle]),
-        state=state,
-        text=text,
-        advice=advice,
-        since_ms=now_ms,
-    )
-    asked = {name: one for name, one in intents.asked.items() if name != bundle}
-    return replace(intents, asked=asked, ended=(*intents.ended, status))
 
 
 def status_of_drain(drain: Drain) -> IntentStatus:
@@ -281,8 +284,6 @@ def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:
     """
     drains, roll, asked = dict[str, Drain](), None, dict[str, Asked]()
     for status in round_statuses:
-        if status.state in ENDED:
-            continue
         if status.bundle is not None and status.state in (
             "asked",
             "splitting",

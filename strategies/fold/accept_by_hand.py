@@ -11,11 +11,10 @@ from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.remembered_intents import Intents
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.fold.intent_refusals import Answer, IntentFleet, IntentRefusal, refuse_unfit
-from strategies.splitting.bundle_limits import Algorithm
+from strategies.splitting.bundle_limits import AT_POSITIONS, Algorithm
 
-#: Pulsar's algorithms by name, and the one that cuts at given positions.
+#: Pulsar's algorithms by name.
 _ALGORITHMS: Sequence[str] = get_args(Algorithm)
-AT_POSITIONS: Algorithm = "specified_positions_divide"
 
 
 def accept_move(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:

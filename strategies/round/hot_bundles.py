@@ -12,7 +12,7 @@ from strategies.dispatch_limits.hot_topic_text import hot_topic_text
 from strategies.figures.usage_after_moves import Estimate, share_of_traffic
 from strategies.round.commands_and_record import DecidedAction
 from strategies.round.round_input_and_digest import Rules
-from strategies.splitting.bundle_limits import BY_TRAFFIC
+from strategies.splitting.bundle_limits import AT_POSITIONS, BY_TRAFFIC
 from strategies.splitting.cut_by_traffic import Cut, cut_at, even_cut
 
 #: Codes of skips of bundles that are too hot and can be neither moved nor split.
@@ -60,14 +60,13 @@ class HotBundles:
         return replace(
             plain,
             decision=named,
-            algorithm="specified_positions_divide",
+            algorithm=AT_POSITIONS,
             boundaries=(cut.boundary,),
         )
 
     def advise(self, order: DecidedAction) -> DecidedAction:
         """Adds what is known of the bundle's topics to the advice of a dispatch limit."""
-        text = self._more_about(order.decision.bundle)
-        text = f"{order.decision.text}{text}"
+        text = f"{order.decision.text}{self._more_about(order.decision.bundle)}"
         return replace(order, decision=replace(order.decision, text=text))
 
     def explain(self, skip: Skip) -> Skip:

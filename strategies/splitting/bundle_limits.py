@@ -22,8 +22,10 @@ Algorithm = Literal[
     "flow_or_qps_equally_divide",
 ]
 
+#: The algorithm that cuts at given positions.
+AT_POSITIONS: Algorithm = "specified_positions_divide"
 #: Algorithms for which a round names the boundary itself: by the traffic of the bundle's topics.
-BY_TRAFFIC = ("flow_or_qps_equally_divide", "specified_positions_divide")
+BY_TRAFFIC = ("flow_or_qps_equally_divide", AT_POSITIONS)
 
 #: Codes of the reasons, in the order in which they are checked.
 REASONS = ("topics", "sessions", "msg-rate", "bandwidth")

@@ -30,12 +30,11 @@ def even_cut(known: TopicsOfBundle, range_: KeyRange, *, by_messages: bool) -> C
     """The cut between two topics that makes the children most equal; None if there are no two
     topics of different hashes inside the bundle, or no traffic.
     """
-    hashes = sorted(set(_weights(known, range_, by_messages)))
+    weights, others = _weights(known, range_, by_messages), _others(known, by_messages)
     cuts = [
         cut
-        for before, hash_ in pairwise(hashes)
-        if range_.inside(boundary := before + (hash_ - before) // 2 + 1)
-        and (cut := cut_at(known, range_, boundary, by_messages=by_messages)) is not None
+        for before, hash_ in pairwise(sorted(weights))
+        if (cut := _cut(weights, others, range_, before + (hash_ - before) // 2 + 1)) is not None
     ]
     return min(cuts, key=lambda cut: (abs(cut.shares[0] - 0.5), cut.boundary), default=None)
 
@@ -45,7 +44,12 @@ def cut_at(
 ) -> Cut | None:
     """The prediction for a boundary; None for a bundle without traffic."""
     weights = _weights(known, range_, by_messages)
-    others = known.others_msg_rate if by_messages else known.others_throughput
+    return _cut(weights, _others(known, by_messages), range_, boundary)
+
+
+def _cut(
+    weights: Mapping[int, float], others: float, range_: KeyRange, boundary: int
+) -> Cut | None:
     total = ordered_sum([*weights.values(), others])
     if not (total > 0 and range_.inside(boundary)):
         return None
@@ -53,6 +57,11 @@ def cut_at(
     spread = others * (boundary - range_.lower) / (range_.upper - range_.lower)
     lower = min(1.0, ordered_sum([*below, spread]) / total)
     return Cut(boundary, (lower, 1.0 - lower))
+
+
+def _others(known: TopicsOfBundle, by_messages: bool) -> float:
+    """Traffic of the topics without a name in the record."""
+    return known.others_msg_rate if by_messages else known.others_throughput
 
 
 def _weights(known: TopicsOfBundle, range_: KeyRange, by_messages: bool) -> Mapping[int, float]:
