@@ -141,7 +141,7 @@ def assess_cluster(round_input: RoundInput, shedder: Shedder, rules: Rules) -> A
 def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundResult:
     """Runs one round. Deterministic; never raises on valid input."""
     assessment = assess_cluster(round_input, shedder, rules)
-    view, drained = assessment.view, assessment.drains.evacuation.leaving
+    view, drained = assessment.view, _with_effects(assessment)
     leaving = _clear_bundles(round_input, assessment, rules)
     split_rules = _split_rules(rules, leaving.rules.closed, view, round_input.state.topics)
     splits = due_splits(
@@ -194,6 +194,15 @@ def run_round(round_input: RoundInput, shedder: Shedder, rules: Rules) -> RoundR
         {**assessment.drains.evacuation.throughputs, **leaving.throughputs},
         intents,
     )
+
+
+def _with_effects(assessment: Assessment) -> dict[str, Decision]:
+    """Returns the decisions of operators, with their effect if the strategy has learned it."""
+    effect, leaving = assessment.shedding.effect, assessment.drains.evacuation.leaving
+    return {
+        bundle: replace(one, forecast=effect(bundle, one.source, one.destination or ""))
+        for bundle, one in leaving.items()
+    }
 
 
 def _changed_usages(

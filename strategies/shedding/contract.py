@@ -28,6 +28,8 @@ class Shedding:
     if the strategy has any. It reads the tables of bundles, so only the record of a round calls it.
     `hold`: takes the memory and the bundles that a limit held back; returns the memory in which the
     strategy finds its moves that only have to wait.
+    `effect`: takes a bundle, its broker and another one; returns the usage (fraction) that the
+    first would lose and the other gain, by what the strategy has learned, or None.
     """
 
     decisions: tuple[Decision, ...]
@@ -39,6 +41,9 @@ class Shedding:
     forecast: Forecast | None = None
     hold: Callable[[Memory, Collection[str]], Memory] = field(
         default=lambda memory, bundles: memory, compare=False
+    )
+    effect: Callable[[str, str, str], tuple[float, float] | None] = field(
+        default=lambda bundle, source, destination: None, compare=False
     )
 
 

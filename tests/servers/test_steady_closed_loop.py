@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -109,9 +110,9 @@ def test_steady_ends_more_even_than_avg_which_stops_early_and_uniform_which_move
 
 
 def test_usage_after_a_move_is_as_shown(brokers: Brokers, tmp_path: Path) -> None:
-    """Within 5 points."""
-    cluster, never = brokers.processes.cluster, {"shedding__uniform__min_throughput": 10**9}
-    settings = {**SETTINGS, "shedding__strategy": "uniform", **never}
+    """Within 5 points, by what SteadyShedder has learned about traffic; it moves nothing here."""
+    cluster = brokers.processes.cluster
+    settings = {**SETTINGS, "limits__excluded_namespaces": ["t/shown"]}
     with (
         closed_loop(tmp_path / "loop", cluster.settings(tmp_path), None, **settings) as loop,
         skewed_users(
@@ -126,7 +127,7 @@ def test_usage_after_a_move_is_as_shown(brokers: Brokers, tmp_path: Path) -> Non
         ) as users,
     ):
         loop.begin()
-        wait_for_rounds(12, loop)
+        wait_for_rounds(18, loop)
         bundle = max(users.rates, key=lambda one: users.rates[one])
         said = Operator(loop).runs(
             "move", bundle, "--to", cluster.brokers[3], "--reason", "test", "--yes", "--json"
@@ -134,9 +135,11 @@ def test_usage_after_a_move_is_as_shown(brokers: Brokers, tmp_path: Path) -> Non
         wait_for_rounds(18, loop)
         (row,) = json.loads(said.text[said.text.index("{") : said.text.rindex("}") + 1])["moves"]
         source, expected = row["present"]["broker"], row["expected"]
-        usages = [one.usage for one in loop.rounds()[-3:]]
+        usages = [one.usage for one in loop.rounds()[-9:]]
+        for one in loop.rounds():
+            print(one.round, [round(value, 2) for _, value in sorted(one.usage.items())])
     for broker, name in ((source, "source"), (row["destination"], "destination")):
-        seen = sorted(usage[broker] for usage in usages)[1]
+        seen = median(usage[broker] for usage in usages)
         print(f"{name}: {expected[f'{name}_before']:.3f}, expected", end=" ")
         print(f"{expected[f'{name}_after']:.3f}, then {seen:.3f}")
         assert abs(seen - expected[f"{name}_after"]) <= 0.05

@@ -36,6 +36,9 @@ OWN_MOVES_MS = 180_000
 #: Part of the limit of follow-ups that is enough after something else moved bundles: unlike the
 #: strategy's own moves, those were not to even anything out.
 FOREIGN = 0.8
+#: Of more brokers than the first number, a round compares and plans for this many at each end of
+#: usages.
+_ALL, _ENDS = 1000, 100
 _MISSING = SAMPLES * packed(nan, nan, nan, nan)
 
 
@@ -70,6 +73,14 @@ class LoadGap:
     under: str
     points: float
     by_traffic: bool
+
+
+def compared_brokers(usage: Mapping[str, float]) -> list[str]:
+    """The brokers that a round compares, by name: all, or the fullest and the emptiest."""
+    if len(usage) <= _ALL:
+        return sorted(usage)
+    ranked = sorted(sorted(usage), key=usage.__getitem__)
+    return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
 
 
 def widest_gap(

@@ -250,6 +250,16 @@ class PlannedCluster:
         at = self.known[row][0].bundles.names.index(bundle)
         return float(throughput[at]), float(rate[at])
 
+    def effect_of(self, bundle: str, source: str, destination: str) -> tuple[float, float] | None:
+        """As `Shedding.effect`; None for brokers that are not compared, or have no sample yet."""
+        if not {source, destination} <= {*self.names}:
+            return None
+        row = self.names.index(source)
+        at = self.pieces(row).names.index(bundle)
+        move = self.brokers.move(row, at, self.names.index(destination))
+        loses, gains = self.brokers.effect(move)
+        return loses / 100, gains / 100
+
     @cached_property
     def _alone(self) -> tuple[float, float]:
         """Load per byte/s, if only bytes cost anything, and per message/s, if only messages do."""

@@ -9,12 +9,13 @@ from strategies.cluster.strategy_memory import Memory
 from strategies.shedding.broker_memory import with_histories
 from strategies.shedding.contract import QuietScreen, RoundColumns
 from strategies.shedding.steady.effect_and_rest_of_last_plan import remembered, resting
+from strategies.shedding.steady.lasting_gaps import compared_brokers
 from strategies.shedding.steady.learned_load_cost import learned
 from strategies.shedding.steady.load_samples import NO_SAMPLES, continued
 from strategies.shedding.steady.memory_format import LoadHistory, episode_of, histories_of, moves_of
 from strategies.shedding.steady.persistence_of_load import is_calm, is_due, looked
 from strategies.shedding.steady.settings import PROFILES, SteadySettings
-from strategies.shedding.steady.steady_round import compared_brokers, gap_or_reason
+from strategies.shedding.steady.steady_round import gap_or_reason
 
 
 def quiet(settings: SteadySettings) -> QuietScreen:

@@ -36,7 +36,12 @@ from strategies.shedding.steady.effect_and_rest_of_last_plan import (
     without_lost,
     without_swaps,
 )
-from strategies.shedding.steady.lasting_gaps import LoadGap, followed, widest_gap
+from strategies.shedding.steady.lasting_gaps import (
+    LoadGap,
+    compared_brokers,
+    followed,
+    widest_gap,
+)
 from strategies.shedding.steady.learned_load_cost import LoadCost, learned
 from strategies.shedding.steady.load_samples import load_of, recorded
 from strategies.shedding.steady.memory_format import (
@@ -70,9 +75,6 @@ from strategies.shedding.steady.planned_cluster import (
 )
 from strategies.shedding.steady.settings import MANY, PROFILES, Profile, SteadySettings
 
-#: Of more brokers than the first number, a round compares and plans for this many at each end of
-#: usages.
-_ALL, _ENDS = 1000, 100
 #: Above a gap of this many points, bundles rest for this part of their time only: a wrong forecast
 #: hurts more than another pause of their clients.
 URGENT_GAP, URGENT_REST = 20.0, 1 / 15
@@ -136,14 +138,6 @@ class SteadyShedder:
         )
         decided = round_.decided()
         return replace(decided, skips=(*unusable(lost), *decided.skips))
-
-
-def compared_brokers(usage: Mapping[str, float]) -> list[str]:
-    """The brokers that a round compares, by name: all, or the fullest and the emptiest."""
-    if len(usage) <= _ALL:
-        return sorted(usage)
-    ranked = sorted(sorted(usage), key=usage.__getitem__)
-    return sorted(ranked[:_ENDS] + ranked[-_ENDS:])
 
 
 def gap_or_reason(
@@ -333,7 +327,14 @@ class PlannedRound:
         )
         memory = Memory(memory.brokers, kept)
         certify = certify or self._certify
-        return Shedding(decisions, tuple(skips), memory, certify, forecast, hold)
+        return Shedding(decisions, tuple(skips), memory, certify, forecast, hold, self._effect)
+
+    def _effect(self, *names: str) -> tuple[float, float] | None:
+        return self._whole.effect_of(*names)
+
+    @cached_property
+    def _whole(self) -> PlannedCluster:
+        return self._cluster(frozenset(), 0.0, settling=True)
 
     def _certify(self, _: Collection[str]) -> Certificate | None:
         cluster = self._cluster(frozenset(), 0.0)
