@@ -13,7 +13,6 @@ from pulsar_rebalancer.decisions.plans import Plan
 from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status, late_after_ms
 from pulsar_rebalancer.decisions.skip_and_certificate_texts import describe_intents, proves_bound
 from sinks.wire.record_encoding import encode_command, encode_outcome, encode_round
-from strategies.cluster.asked_by_hand import BY_HAND
 from strategies.cluster.intent_records_and_states import LASTING
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.cluster.round_figures import RoundState
@@ -153,7 +152,7 @@ def _command(command: Command, outcome: Outcome | None, now_ms: int) -> str:
     else:
         verdict = "no outcome: no executor answered before it expired"
     what = f"{command.action} {command.bundle} of {command.source}{to}"
-    why = f", because {command.text}" if command.code == BY_HAND else ""
+    why = f", because {command.text}" if "intent" in command.evidence else ""
     return f"{when(command.issued_at_ms)} {what}{why}: {verdict}"
 
 

@@ -109,7 +109,7 @@ class Intents:
     drains: Mapping[str, Drain] = field(default_factory=dict)
     #: The active roll, if any.
     roll: Roll | None = None
-    #: Bundle → its move or split that a person asked for.
+    #: Bundle → its move or split that a person or a round asked for.
     asked: Mapping[str, Asked] = field(default_factory=dict)
     #: Last statuses of intents that have ended or were refused, newest last.
     ended: tuple[IntentStatus, ...] = ()
@@ -199,11 +199,16 @@ def end_drain(
 def end_asked(
     intents: Intents, bundle: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
 ) -> Intents:
-    """Removes a move or a split that a person asked for and keeps its last status."""
-    status = status_of_asked(intents.asked[bundle])
-    last = _last_status(status, now_ms, state, text=text, advice=advice)
+    """Removes a move or a split that was asked for and keeps its last status; not that of a round's
+    split, whose command and outcome say the same in every round that tries it again.
+    """
+    ends = intents.asked[bundle]
     asked = {name: one for name, one in intents.asked.items() if name != bundle}
-    return replace(intents, asked=asked, ended=(*intents.ended, last))
+    intents = replace(intents, asked=asked)
+    if ends.action == "split" and not ends.is_by_hand:
+        return intents
+    last = _last_status(status_of_asked(ends), now_ms, state, text=text, advice=advice)
+    return replace(intents, ended=(*intents.ended, last))
 
 
 def _last_status(

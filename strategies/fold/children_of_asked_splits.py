@@ -1,9 +1,11 @@
-"""Follows a bundle that was split because a person asked for it: finds its children, lets them rest
-like bundles that moved, and asks for the move of those that are to leave.
+"""Follows a bundle that was split because a person asked for it, or because a round named the child
+that leaves and its destination: finds its children, lets them rest like bundles that moved, and
+asks for the move of those that are to leave.
 
-All children but the one with the lowest hashes leave. `pulsar-admin namespaces split-bundle -u`
-unloads all of them, and Pulsar may place any of them where it was: here one stays, which
-spares its clients, and the others leave their broker for certain.
+Of a round's split, the named child leaves. Of a person's, all children but the one with the lowest
+hashes do. `pulsar-admin namespaces split-bundle -u` unloads all of them, and Pulsar may place any
+of them where it was: here one stays, which spares its clients, and the others leave their broker
+for certain.
 """
 
 from collections.abc import Collection
@@ -32,12 +34,16 @@ def note_split(state: ClusterState, split: Asked) -> ClusterState:
 def find_children(state: ClusterState, store: StateStore) -> ClusterState:
     """Returns the state after a look for the children of split bundles, in reports and notes where
     only the broker knows them. Reads these only while there is such a bundle.
+
+    Where reports name all children, the bundle is split without an outcome too: after a warm start,
+    outcomes are of commands of an earlier epoch.
     """
-    asked = state.intents.asked.values()
-    waiting = [one for one in asked if one.state == "splitting" and not one.command_id]
-    names = _all_names(store) if waiting else ()
+    waiting = [one for one in state.intents.asked.values() if one.state == "splitting"]
+    names = _all_names(store) if waiting else frozenset[str]()
     for split in waiting:
         children = _children_of(split, names)
+        if split.command_id and not (children and names.issuperset(children)):
+            continue
         if children:
             state = _go_on(state, split, children)
         elif state.now_ms - split.since_ms >= ASKED_WAITS_MS:
@@ -56,16 +62,17 @@ def find_children(state: ClusterState, store: StateStore) -> ClusterState:
 
 def _go_on(state: ClusterState, split: Asked, children: tuple[str, ...]) -> ClusterState:
     """Lets the children rest, and asks for the move of those that are to leave."""
-    now_ms = state.now_ms
+    now_ms, split = state.now_ms, replace(split, command_id="")
     text = f"it is split into {counted(len(children), 'bundle')}: "
     text += first_of([child.rpartition("/")[2] for child in children], 4)
     state = replace(state, cooling={**state.cooling, **dict.fromkeys(children, now_ms)})
-    if not split.cut.moves_children:
+    if not (split.cut.moves_children or split.cut.leaves):
         ended = end_asked(state.intents, split.bundle, now_ms, "done", text=text, advice=NOTHING)
         return replace(state, intents=ended)
+    leaving = children[1:] if split.cut.leaves is None else (split.cut.leaves,)
     ids = {
         child: blake2b(f"{split.id}\x1f{child}".encode(), digest_size=16).hexdigest()
-        for child in children[1:]
+        for child in leaving
     }
     move = replace(
         split,
@@ -76,6 +83,9 @@ def _go_on(state: ClusterState, split: Asked, children: tuple[str, ...]) -> Clus
         cut=AskedSplit(),
     )
     moves = {child: replace(move, id=id_, bundle=child) for child, id_ in ids.items()}
+    if not split.is_by_hand:  # the rest is said by the command of the split, and by its outcome
+        asked = {name: one for name, one in state.intents.asked.items() if name != split.bundle}
+        return replace(state, intents=replace(state.intents, asked={**moves, **asked}))
     text, cut = f"{text}; all but the first one move", replace(split.cut, children=ids)
     split = replace(split, state="moving", since_ms=now_ms, text=text, cut=cut)
     asked = {**state.intents.asked, split.bundle: split, **moves}

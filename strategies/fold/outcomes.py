@@ -31,7 +31,7 @@ from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, R
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.fold.children_of_asked_splits import note_split
 from strategies.round.round_input_and_digest import RoundResult
-from strategies.states_and_advice_of_codes import NOTHING
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, NOTHING
 
 _T = TypeVar("_T")
 #: Number of the newest moves whose pauses a state keeps.
@@ -84,8 +84,8 @@ def learn_outcome(record: OutcomeReport, state: ClusterState, store: StateStore)
 
 
 def _note_asked(state: ClusterState, asked: Asked, outcome: Outcome) -> ClusterState:
-    """Applies the outcome of the command of what a person asked for."""
-    now_ms, advice = state.now_ms, _EXPLAIN
+    """Applies the outcome of the command of what a person or a round asked for."""
+    now_ms, advice = state.now_ms, _EXPLAIN if asked.is_by_hand else NEXT_ROUNDS
     how: IntentStateCode = "cancelled"
     if outcome.status in ("applied", "already-done"):
         if asked.action == "split":
@@ -212,7 +212,8 @@ def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
 
 def drop_unseen_moves(state: ClusterState) -> ClusterState:
     """Drops the moves that neither an outcome nor a report shows. At the end of a warm start no
-    executor has their commands: their bundles no longer rest, and the budget gets their part back.
+    executor has their commands: their bundles no longer rest, the budget gets their part back, and
+    the next round commands again what was asked for.
     """
     unseen = {
         bundle: move for bundle, move in state.in_flight.items() if not (move.left or move.arrived)
@@ -222,8 +223,15 @@ def drop_unseen_moves(state: ClusterState) -> ClusterState:
         order = state.orders.get(bundle)
         if order is not None and order.command_id == move.command_id:
             spent = give_back(spent, order.issued_at_ms, order.throughput or 0.0)
+    asked = {
+        bundle: replace(move, state="asked", command_id="")
+        for bundle, move in state.intents.asked.items()
+        # One that a report shows is at its destination, which the next round says.
+        if move.action == "move" and (bundle in unseen or (bundle in state.in_flight and move.to))
+    }
     return replace(
         state,
+        intents=replace(state.intents, asked={**state.intents.asked, **asked}),
         in_flight=_without_keys(unseen, state.in_flight),
         cooling=_without_keys(unseen, state.cooling),
         orders=_without_keys(unseen, state.orders),

@@ -233,14 +233,19 @@ class Destinations:
         subject = self._subject(bundle, source, self._brokers)
         return frozenset(self._rules.filters.allowed(subject, self._brokers, self._fleet()).brokers)
 
+    def relieves(self, bundle: str, source: str, broker: str) -> bool:
+        """True if the broker would be less full with the bundle than the source is now."""
+        before = self._ledger.candidate(source)
+        return (
+            before is not None and self._ledger.usage_with(broker, bundle, source) < before.expected
+        )
+
     def may_be_relieved(self, bundle: str, source: str) -> bool:
-        """Whether a broker that may take the bundle would be less full with it than the source is
-        now; the emptiest are checked first.
-        """
+        """Whether a broker that may take the bundle relieves the source, the emptiest first."""
         subject = self._subject(bundle, source)
         takes = self._rules.filters.taker(subject, self._brokers, self._fleet())
         return any(
-            broker != source and self._relieves(bundle, source, broker) and takes(broker)
+            broker != source and self.relieves(bundle, source, broker) and takes(broker)
             for broker in self._emptiest_first
         )
 
@@ -348,13 +353,7 @@ class Destinations:
             not self._rules.balances_usage
             and after <= self._rules.settings.overloaded_percent / 100.0
         )
-        return not harmless and not self._relieves(decision.bundle, decision.source, broker)
-
-    def _relieves(self, bundle: str, source: str, broker: str) -> bool:
-        before = self._ledger.candidate(source)
-        return (
-            before is not None and self._ledger.usage_with(broker, bundle, source) < before.expected
-        )
+        return not harmless and not self.relieves(decision.bundle, decision.source, broker)
 
     def _count(self, decision: Decision, averages: Averages) -> None:
         if self._form.counts_moves:

@@ -27,7 +27,7 @@ MEANINGS = (
 
 _ALONE = Refusal("exchange", "makes no sense alone, and what it makes room for may not move")
 #: Codes of refusals that end by themselves: a later round may make the move.
-_LATER = frozenset({"budget", "counts-on", "outside-window", "rounds-yield"})
+LATER = frozenset({"budget", "counts-on", "outside-window", "rounds-yield"})
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class _Gate:
             for decision in together:
                 self._note_refused(decision)
                 self.skips.append(skip(decision, refused.get(decision.bundle) or over or _ALONE))
-            if all(why.code in _LATER for why in (*refused.values(), over) if why is not None):
+            if all(why.code in LATER for why in (*refused.values(), over) if why is not None):
                 self.held |= {decision.bundle for decision in together}
             return
         decisions = self._name_destinations(together)

@@ -28,7 +28,7 @@ _ROUNDS, _FEWEST = 10, 2
 #: Number of refusals in a row after which a drain counts as blocked.
 _REFUSALS = 3
 #: Codes of reasons that end by themselves within a round or two.
-_PASSING = frozenset({WAITS, "settling", "on-two-brokers", "already-leaving", "being-split"})
+PASSING = frozenset({WAITS, "settling", "on-two-brokers", "already-leaving", "being-split"})
 _WAIT = "Nothing to do: the next rounds go on."
 _NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
 _POLICIES = "Change the isolation policies, or add brokers that they allow; then drain it again."
@@ -255,7 +255,7 @@ def _step_with_bundles_left(drain: Drain, evacuation: Evacuation, facts: DrainFa
     number = sum(refusal.code == code for refusal in stays.values())
     more = f" ({number} bundles)" if number > 1 else ""
     reason = f"{text}, and none may move now: {bundle} {why.text} [{code}]{more}"
-    if code in _PASSING:
+    if code in PASSING:
         return _Step("draining", reason)
     return _Step("blocked", reason, facts.meanings.get(code, Meaning(code)).advice or _WAIT)
 

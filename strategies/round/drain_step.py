@@ -1,6 +1,6 @@
-"""Moves bundles for operators in a round, before the strategy runs: those of drained brokers, and
-those that a person asked to move. Selects the bundles and their destinations. For the strategy
-these moves count as done.
+"""Moves bundles in a round before the strategy runs: those of drained brokers, those that a person
+asked to move, and the children that splits of earlier rounds named. Selects the bundles and their
+destinations. For the strategy these moves count as done.
 
 The bundles whose move disturbs the fewest clients go first: by sessions plus topics, then by
 throughput, then by name. All limits of moves apply except the cool-down and
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 
 from strategies.bundles import is_system_bundle
-from strategies.cluster.asked_by_hand import BY_HAND, Asked
+from strategies.cluster.asked_by_hand import Asked
 from strategies.cluster.budget import Budget
 from strategies.cluster.cluster_state import InFlight
 from strategies.cluster.model import LARGEST_TIME, MIB, BrokerLoad, Decision, Skip
@@ -28,6 +28,7 @@ from strategies.placement.destinations import Destinations
 from strategies.round.busy_bundles import UNKNOWN_BUNDLE, broker_of, order_of, refuse_busy
 from strategies.round.participating_brokers import Screening, moves_on_the_way, view_of
 from strategies.round.round_input_and_digest import RoundInput, Rules
+from strategies.round.yielding import refuse_while_yielding
 from strategies.settings import DrainSettings
 from strategies.states_and_advice_of_codes import Meaning, Refusal
 
@@ -62,7 +63,7 @@ class Evacuation:
     stays: Mapping[str, Mapping[str, Refusal]] = field(default_factory=dict)
     #: Broker → a namespace that no other broker may serve, and the reason.
     forbidden: Mapping[str, tuple[str, Refusal]] = field(default_factory=dict)
-    #: Bundle that a person asked to move and that stays → the reason.
+    #: Bundle that was asked to move and that stays → the reason.
     refused: Mapping[str, Refusal] = field(default_factory=dict)
 
 
@@ -199,16 +200,16 @@ def _evacuate(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> Evacuati
 
 
 def _due_moves(round_input: RoundInput) -> list[Asked]:
-    """Returns the moves that persons asked for and that no round has commanded yet, in the order of
-    asking.
+    """Returns the moves that were asked for and that no round has commanded yet: those of persons,
+    then those of rounds, in the order of asking.
     """
     asked = round_input.state.intents.asked.values()
     due = (one for one in asked if one.action == "move" and one.waits)
-    return sorted(due, key=lambda one: (one.asked_ms, one.id))
+    return sorted(due, key=lambda one: (not one.is_by_hand, one.asked_ms, one.id))
 
 
 def _move_asked(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> dict[str, Refusal]:
-    """Moves the bundles that persons asked for. Returns those that stay, with the reasons."""
+    """Moves the bundles that were asked for. Returns those that stay, with the reasons."""
     refused, flights = dict[str, Refusal](), gate.round_input.under_way
     asked = gate.round_input.state.intents.asked.values()
     for bundle in (one.bundle for one in asked if not one.waits):
@@ -221,9 +222,10 @@ def _move_asked(brokers: Mapping[str, BrokerLoad], gate: "_DrainGate") -> dict[s
             why = Refusal(ALREADY_THERE, f"is on {owner} already")
         elif owner is not None:
             text = f"{move.by} asked for it ({move.reason})"
-            decision = Decision(move.bundle, owner, move.to, BY_HAND, text, {"intent": move.id})
+            decision = Decision(move.bundle, owner, move.to, move.code, text, {"intent": move.id})
             (candidate,) = _weigh(owner, [move.bundle], brokers[owner])
-            why = gate.refusal_of(candidate) or gate.send(candidate, decision)
+            why = gate.refuse_child(decision, move) or gate.refusal_of(candidate)
+            why = why or gate.send(candidate, decision)
         if why is not None:
             refused[move.bundle] = why
     return refused
@@ -329,6 +331,20 @@ class _DrainGate:
             or self._refuse_by_pace(candidate)
             or self.budget.refuses([candidate.throughput])
         )
+
+    def refuse_child(self, decision: Decision, move: Asked) -> Refusal | None:
+        """Returns why a child that a round wants to move stays: other than a person's, the move has
+        to relieve the broker that the round named.
+        """
+        if move.is_by_hand or move.to is None:
+            return None
+        if decision.source != move.source:
+            return Refusal("moved-by-others", f"has left {move.source} already")
+        why = self.destinations.refusal(decision, move.to)
+        if why is None and not self.destinations.relieves(move.bundle, move.source, move.to):
+            text = f"would make {move.to} at least as full as {move.source} is"
+            why = Refusal("no-relief", text)
+        return why or refuse_while_yielding(self.round_input.state.rivals)
 
     def _refuse_by_pace(self, candidate: _Candidate) -> Refusal | None:
         settings = self.settings

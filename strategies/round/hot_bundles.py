@@ -100,7 +100,7 @@ class HotBundles:
         index, broker, source_after, broker_after = leaving
         evidence |= {"leaves": children[index], "destination": broker}
         text += (
-            f"; {children[index]} should then move to {broker}, which leaves {decision.source} at "
+            f"; {children[index]} is then to move to {broker}, which leaves {decision.source} at "
             f"{100 * source_after:.1f} % and {broker} at {100 * broker_after:.1f} %"
         )
         return replace(decision, text=text, evidence=evidence)

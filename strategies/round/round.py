@@ -40,6 +40,7 @@ from strategies.round.hot_bundles import HotBundles
 from strategies.round.participating_brokers import Screening, moves_on_the_way, screen, view_of
 from strategies.round.round_input_and_digest import RoundInput, RoundResult, Rules
 from strategies.round.state_of_round import RoundFacts, state_of
+from strategies.round.yielding import YIELDS, refuse_while_yielding
 from strategies.shedding.contract import Shedder, Shedding
 from strategies.splitting.due import SPLITTERS, SplitRules, due_splits
 from strategies.splitting.when_modular import bundles_per_namespace
@@ -57,7 +58,6 @@ MEANINGS = (
 )
 
 _NOT_NOW = "the time is outside limits.windows"
-_YIELDS = "rounds yield to something else that moves bundles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +312,6 @@ def _refuse_outside_windows(round_input: RoundInput, rules: Rules) -> Refusal | 
     return None if opened else Refusal("outside-window", f"would be moved, but {_NOT_NOW}")
 
 
-def _refuse_while_yielding(round_input: RoundInput) -> Refusal | None:
-    """Returns the refusal of the strategy's bundles while rounds yield; drains go on."""
-    if round_input.state.rivals.yielding_ms is None:
-        return None
-    return Refusal("rounds-yield", f"would be moved, but {_YIELDS}")
-
-
 def _clear_bundles(round_input: RoundInput, assessment: Assessment, rules: Rules) -> Leaving:
     elsewhere = {
         bundle: Gained(move.source, round_input.number)
@@ -329,7 +322,7 @@ def _clear_bundles(round_input: RoundInput, assessment: Assessment, rules: Rules
         assessment.budget,
         assessment.view.is_excluded,
         {**round_input.state.gained, **elsewhere} if elsewhere else round_input.state.gained,
-        _refuse_while_yielding(round_input) or assessment.closed,
+        refuse_while_yielding(round_input.state.rivals) or assessment.closed,
         in_order=rules.by_mode.counts_moves,
     )
     brokers = {broker.broker: broker for broker in assessment.view.brokers}
@@ -341,7 +334,7 @@ def _split_rules(
 ) -> SplitRules:
     """`topics`: the bundles whose topics are known."""
     if closed is not None:
-        closed = Refusal(closed.code, _YIELDS if closed.code == "rounds-yield" else _NOT_NOW)
+        closed = Refusal(closed.code, YIELDS if closed.code == "rounds-yield" else _NOT_NOW)
     return SplitRules(
         rules.splitting,
         rules.destinations.filters.settings.load_manager,

@@ -9,7 +9,7 @@ from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
 from strategies.cluster.rival_state import ForeignMove, Rivals, forget_old_commands
 from strategies.settings import RivalSettings
-from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning
+from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning, Refusal
 
 _STOP_IT = (
     "Stop what moves bundles: switch Pulsar's own shedder off (`rebalancer doctor`), or end the "
@@ -22,6 +22,8 @@ MEANINGS = (
     Meaning("moved-by-others", "waiting", 660, NEXT_ROUNDS),
 )
 
+#: Why nothing is moved or split; continues a sentence.
+YIELDS = "rounds yield to something else that moves bundles"
 #: Number of rounds within an hour with moves against the rebalancer's from which on rounds yield.
 _UNDONE_ROUNDS = 2
 #: Maximum number of doublings of the calm time.
@@ -51,6 +53,15 @@ def update_yielding(rivals: Rivals, now_ms: int, settings: RivalSettings, rest_m
         return rivals
     relapses = rivals.again + 1 if _is_just_back(rivals, now_ms) else 0
     return replace(rivals, yielding_ms=now_ms, again=min(relapses, _MOST_AGAIN))
+
+
+def refuse_while_yielding(rivals: Rivals) -> Refusal | None:
+    """Returns the refusal of the bundles that rounds want to move while they yield; drains and
+    moves by hand go on.
+    """
+    if rivals.yielding_ms is None:
+        return None
+    return Refusal("rounds-yield", f"would be moved, but {YIELDS}")
 
 
 def calm_ms(rivals: Rivals, settings: RivalSettings) -> int:

@@ -19,7 +19,6 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import (
     sentences,
 )
 from strategies.bundles import hexadecimal
-from strategies.cluster.asked_by_hand import BY_HAND
 from strategies.cluster.model import Command, Evidence, Round, Skip
 from strategies.figures.texts_of_counts_names_and_ages import counted, counted_with, first_of
 from strategies.figures.usage_after_moves import (
@@ -268,13 +267,13 @@ def _moves(commands: Sequence[Command]) -> list[Command]:
 def _by_pair(
     commands: Sequence[Command], source: str | None = None, destination: str | None = None
 ) -> list[list[Command]]:
-    """Commands grouped by source and destination, which share a reason unless a person gave it;
+    """Commands grouped by source and destination, which share a reason unless they were asked for;
     optionally only those of one source or destination.
     """
     pairs: dict[tuple[str | None, ...], list[Command]] = {}
     for one in commands:
         if source in (None, one.source) and destination in (None, one.destination):
-            by = one.text if one.code == BY_HAND else None
+            by = one.text if "intent" in one.evidence else None
             pairs.setdefault((one.source, one.destination, by), []).append(one)
     return list(pairs.values())
 

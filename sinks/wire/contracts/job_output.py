@@ -87,8 +87,8 @@ class StateRecord(Struct, frozen=True):
 
 
 class IntentStatusRecord(Struct, frozen=True):
-    """What the round says about one intent of an operator. Ended and refused ones stay for an
-    hour.
+    """What the round says about one intent of an operator, or about the child that its own splits
+    let move. Ended and refused ones stay for an hour.
     """
 
     id: Annotated[IntentId, Meta(description="of the drain, the roll or the refused record")]
@@ -96,9 +96,9 @@ class IntentStatusRecord(Struct, frozen=True):
     state: IntentStateCode
     text: Annotated[Text, Meta(description="with a code in brackets where something is in the way")]
     advice: Annotated[Text, Meta(description="what to do")]
-    by: str
+    by: Annotated[str, Meta(description="the person, or the round: `round 12`")]
     reason: str
-    asked_ms: Annotated[Milliseconds, Meta(description="time of the record")]
+    asked_ms: Annotated[Milliseconds, Meta(description="time of the record, or of the round")]
     since_ms: Annotated[Milliseconds, Meta(description="since when in this state")]
     broker: Broker | None
     roll: Annotated[IntentId | None, Meta(description="the roll that the drain belongs to")]
