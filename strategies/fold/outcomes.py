@@ -226,8 +226,8 @@ def drop_unseen_moves(state: ClusterState) -> ClusterState:
     asked = {
         bundle: replace(move, state="asked", command_id="")
         for bundle, move in state.intents.asked.items()
-        # One that a report shows is at its destination, which the next round says.
-        if move.action == "move" and (bundle in unseen or (bundle in state.in_flight and move.to))
+        # Where a destination is known, the next round sees whether the bundle is there already.
+        if move.action == "move" and (bundle in unseen or move.to is not None)
     }
     return replace(
         state,

@@ -61,7 +61,7 @@ def _asked_by_round(command: Command) -> Asked:
         command.bundle,
         to,
         f"round {command.round}",
-        f"to relieve {command.source} after the split of {command.bundle}",
+        f"to relieve {command.source} of a part of {command.bundle}",
         command.issued_at_ms,
         command.issued_at_ms,
         action="split",

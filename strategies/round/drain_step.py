@@ -341,10 +341,12 @@ class _DrainGate:
         if decision.source != move.source:
             return Refusal("moved-by-others", f"has left {move.source} already")
         why = self.destinations.refusal(decision, move.to)
-        if why is None and not self.destinations.relieves(move.bundle, move.source, move.to):
+        if why is not None:
+            return Refusal(why.code, f"was meant for {move.to}, which {why.text}")
+        if not self.destinations.relieves(move.bundle, move.source, move.to):
             text = f"would make {move.to} at least as full as {move.source} is"
-            why = Refusal("no-relief", text)
-        return why or refuse_while_yielding(self.round_input.state.rivals)
+            return Refusal("no-relief", text)
+        return refuse_while_yielding(self.round_input.state.rivals)
 
     def _refuse_by_pace(self, candidate: _Candidate) -> Refusal | None:
         settings = self.settings

@@ -1,19 +1,25 @@
-"""A split that a person asks for, from its record to its end, and what becomes of the children."""
+"""A split that a person asks for, or a round with a destination, and what becomes of children."""
 
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.model import Command, OutcomeStatus
-from strategies.cluster.packed_records import pack_record, unpack_record
-from strategies.fold.engine import EngineSettings
-from strategies.settings import LimitSettings
+from strategies.fold.engine import Engine, EngineSettings
+from strategies.fold.outcomes import drop_unseen_moves
+from strategies.settings import DestinationSettings, DrainSettings, LimitSettings, RoundSettings
 from strategies.splitting.bundle_limits import SplitSettings
 from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.unit.test_drains import said
+from tests.unit.test_hot_bundles import FLOW, known
 from tests.world.intents import drain, intent
-from tests.world.little_cluster import LittleCluster
+from tests.world.little_cluster import LittleCluster, applies
+from tests.world.sized_clusters import isolation
+from tests.world.telemetry import bundle, commands
 
 BUNDLE = "t/ns/0x00000000_0x40000000"
 HALVES = ("t/ns/0x00000000_0x20000000", "t/ns/0x20000000_0x40000000")
@@ -201,14 +207,100 @@ def test_balancing_leaves_the_bundle_and_its_children_alone() -> None:
     assert [command.action for command in made.commands] == ["split"]
 
 
-def test_a_state_from_a_checkpoint_goes_on_in_the_same_way() -> None:
-    made = asked(moves_children=True, algorithm="topic_count_equally_divide")
+def hot(passes: int = 1, **given: Any) -> LittleCluster:
+    """Three brokers; their second round is to relieve the first one by a split by traffic."""
+    brokers = {"a:1": {BUNDLE: 60.0}, "b:1": {bundle(80): 10.0}, "c:1": {bundle(96): 15.0}}
+    splits = SplitSettings(True, FLOW, max_bandwidth_mib=50, max_msg_rate=10**6)
+    made = LittleCluster(brokers, EngineSettings(splitting=splits, **given), topics=2)
+    made.passes()
+    made.tell(replace(known({0x1FFFFFFE: 30, 0x20000001: 30}, 65), bundle=BUNDLE))
+    while made.minute < passes:
+        made.passes()
+    return made
+
+
+def moved(made: LittleCluster) -> list[tuple[str, str | None]]:
+    return [(one.source, one.destination) for one in made.commands if one.bundle == HALVES[0]]
+
+
+def test_the_child_that_a_round_names_goes_where_it_says_and_rests() -> None:
+    made = hot()
+    statuses = [made.passes().intents[0] for _ in range(3)]
+    made.passes(20)
+    assert [one.state for one in statuses] == ["splitting", "moving", "done"]
+    assert {(one.by, one.broker) for one in statuses} == {("round 2", "b:1")}
+    order, move = (one for one in made.commands if one.bundle in (BUNDLE, *HALVES))
+    assert (order.evidence["leaves"], order.evidence["destination"]) == (HALVES[0], "b:1")
+    assert (move.code, moved(made)) == (order.code, [("a:1", "b:1")])
+    assert {*HALVES} <= {*made.store.get_cluster().cooling}
+
+
+@pytest.mark.parametrize(
+    ("happens", "code"),
+    [
+        (lambda made: made.tell(drain(1, made.seconds + 6, "b:1")), "being-drained"),
+        (lambda made: made.down.add("b:1"), "not-there"),
+        (lambda made: made.policies(isolation("t/ns", "[ac]:1")), "isolation-outside"),
+        (lambda made: None, "would-overload"),
+        (lambda made: made.brokers["a:1"].update(dict.fromkeys(HALVES, 1.0)), "no-relief"),
+        (lambda made: made.move(HALVES[0], "a:1", "c:1"), "moved-by-others"),
+    ],
+)
+def test_its_destination_is_judged_again(happens: Callable[..., Any], code: str) -> None:
+    made = hot(2, destinations=DestinationSettings(overloaded_percent=40))
+    happens(made)
+    (ended,) = (one for one in made.passes().intents if one.bundle == HALVES[0])
+    made.passes(9)
+    assert (ended.state, f"[{code}]" in ended.text) == ("cancelled", True)
+    assert ("a:1", "b:1") not in moved(made)
+
+
+@pytest.mark.parametrize("status", ["refused", "failed", "expired", "dry-run", None])
+def test_a_split_of_a_round_that_does_not_happen_moves_nothing(status: OutcomeStatus) -> None:
+    made = hot()
+    made.executor = lambda command: status if command.action == "split" else "applied"
+    made.passes(40)
+    assert (moved(made), made.store.get_cluster().intents.ended) == ([], ())
+
+
+def test_persons_go_first() -> None:
+    made = hot(2, drains=DrainSettings(bundles_at_a_time=1))
+    made.tell(intent(1, "move", made.seconds + 6, "a:1", bundle=bundle(96)))
+    waits, goes = ({one.bundle: one.state for one in made.passes().intents} for _ in range(2))
+    assert waits == {HALVES[0]: "asked", bundle(96): "moving"}
+    assert goes == {HALVES[0]: "moving", bundle(96): "done"}
+
+
+def folded(made: LittleCluster, store: InMemoryStore, of: slice) -> list[Command]:
+    events = [event for record in made.log[of] for event in made.engine.fold(record, store)]
+    store.put_cluster(from_bytes(to_bytes(store.get_cluster())))
+    return commands(events)
+
+
+@pytest.mark.parametrize("by_round", [True, False])
+def test_a_job_that_is_killed_at_any_record_goes_on_in_the_same_way(by_round: bool) -> None:
+    by_hand = {"moves_children": True, "algorithm": "topic_count_equally_divide"}
+    made = hot() if by_round else asked(**by_hand)
     made.passes(4)
-    store, events = InMemoryStore(), list[Any]()
+    for at in range(len(made.log)):
+        store = InMemoryStore()
+        before, checkpoint = folded(made, store, slice(at)), deepcopy(store)
+        lost = folded(made, store, slice(at, at + 6))
+        again = folded(made, checkpoint, slice(at, None))
+        assert (before + again, lost) == (made.commands, again[: len(lost)])
+        assert checkpoint.get_cluster() == made.store.get_cluster()
 
-    for record in made.log:
-        events += made.engine.fold(unpack_record(pack_record(record)), store)
-        store.put_cluster(from_bytes(to_bytes(store.get_cluster())))
 
-    assert [one for one in events if isinstance(one, Command)] == made.commands
-    assert store.get_cluster() == made.store.get_cluster()
+@pytest.mark.parametrize(("passes", "carried_out"), [(2, 1), (3, 1), (3, 2), (4, 2)])
+def test_a_warm_start_goes_on_where_the_job_before_stopped(passes: int, carried_out: int) -> None:
+    """`carried_out`: of the split and the move; the job died before it published the others."""
+    made = hot()
+    made.executor = lambda _: "applied" if len(made.commands) <= carried_out else None
+    made.passes(passes - 1)
+    made.engine = Engine(replace(made.settings, round=RoundSettings(epoch=2)))
+    made.store, made.commands = InMemoryStore(), made.commands[:carried_out]
+    folded(made, made.store, slice(None))
+    made.store.put_cluster(drop_unseen_moves(made.store.get_cluster()))
+    made.executor = applies
+    (last,) = made.passes(3).intents
+    assert (last.state, last.bundle, moved(made)) == ("done", HALVES[0], [("a:1", "b:1")])
