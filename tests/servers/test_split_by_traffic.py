@@ -86,7 +86,6 @@ def test_two_hot_topics_are_cut_apart_and_children_carry_what_was_predicted(
             assert (command.bundle, command.algorithm) == (bundle, "specified_positions_divide")
             hot = [topic_hash(topic) for topic in topics[:2]]
             assert min(hot) < command.boundaries[0] <= max(hot)
-
             assert applied(command, admin)
             children = children_of(bundle, command.boundaries)
             shares: Sequence[float] = ()
