@@ -109,7 +109,7 @@ def _wait_or_end(
         text, ends = f"{text}, for {age(waited_ms)}", True
     if ends:
         return end_asked(intents, asked.bundle, now_ms, "cancelled", text=text, advice=advice)
-    # Nobody waits for a child that a round wants to move, so no alert is to call for a person.
+    # An alert about blocked intents calls for a person; a round's child needs none.
     state: AskedState = "blocked" if asked.is_by_hand else "asked"
     since_ms = asked.since_ms if asked.state == state else now_ms
     waits = replace(asked, state=state, since_ms=since_ms, text=text, advice=advice)

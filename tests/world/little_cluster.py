@@ -31,8 +31,7 @@ class LittleCluster:
     idle: float = 5.0
     per_mib: float = 1.0
     minute: int = 0
-    #: Topics of each bundle.
-    topics: int = 1
+    topics_each: int = 1
     store: InMemoryStore = field(default_factory=InMemoryStore)
     log: list[model.TelemetryRecord] = field(default_factory=list)
     commands: list[model.Command] = field(default_factory=list)
@@ -82,7 +81,7 @@ class LittleCluster:
         whole = [report(name, self.seconds, self._cpu(name), self.brokers[name]) for name in heard]
         for one in whole:
             assert one.bundles is not None
-            one.bundles.topics[:] = self.topics
+            one.bundles.topics[:] = self.topics_each
         reports: list[model.TelemetryRecord] = [*whole]
         missing = {name: "timed out" for name in up if name in self.silent}
         if self.top is not None:
