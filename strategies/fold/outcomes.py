@@ -213,7 +213,7 @@ def note_commands(rivals: Rivals, commands: Iterable[Command]) -> Rivals:
 def drop_unseen_moves(state: ClusterState) -> ClusterState:
     """Drops the moves that neither an outcome nor a report shows. At the end of a warm start no
     executor has their commands: their bundles no longer rest, the budget gets their part back, and
-    the next round commands again what was asked for.
+    the next round goes on with the children that rounds want to move.
     """
     unseen = {
         bundle: move for bundle, move in state.in_flight.items() if not (move.left or move.arrived)
@@ -226,8 +226,8 @@ def drop_unseen_moves(state: ClusterState) -> ClusterState:
     asked = {
         bundle: replace(move, state="asked", command_id="")
         for bundle, move in state.intents.asked.items()
-        # Where a destination is known, the next round sees whether the bundle is there already.
-        if move.action == "move" and (bundle in unseen or move.to is not None)
+        # A person's may be done, and the bundle elsewhere by now; that of a round is judged again.
+        if move.action == "move" and not move.is_by_hand
     }
     return replace(
         state,
