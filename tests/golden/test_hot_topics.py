@@ -35,7 +35,6 @@ def test_the_sentences_about_hot_bundles_are_those_of_the_file(rewrite: bool) ->
         ).text,
         "split of unknown topics": split().text,
         "split whose child leaves": describe_intent(hot().passes().intents[0]),
-        "child that leaves": describe_intent(hot(2).passes().intents[0]),
         "child that stays": describe_intent(hot(2, destinations=full).passes().intents[0]),
     }
     parts = [f"# {case}\n{text}\n\n" for case, text in said.items()]

@@ -18,7 +18,7 @@ from tests.unit.test_hot_bundles import FLOW, known
 from tests.world.intents import drain, intent
 from tests.world.little_cluster import LittleCluster, applies
 from tests.world.sized_clusters import isolation
-from tests.world.telemetry import bundle, commands
+from tests.world.telemetry import T0, bundle, commands
 
 BUNDLE = "t/ns/0x00000000_0x40000000"
 HALVES = ("t/ns/0x00000000_0x20000000", "t/ns/0x20000000_0x40000000")
@@ -258,9 +258,8 @@ def test_its_destination_is_judged_again(happens: Any, code: str) -> None:
 
 
 def test_it_waits_while_rounds_yield() -> None:
-    made = hot(2)
-    foreign = (ForeignMove(bundle(96), "b:1", "c:1", made.now_ms),)
-    rivals = Rivals(moves=foreign, yielding_ms=made.now_ms)
+    made, now_ms = hot(2), T0 + 120_000
+    rivals = Rivals(moves=(ForeignMove(BUNDLE, "b:1", "c:1", now_ms),), yielding_ms=now_ms)
     made.store.put_cluster(replace(made.store.get_cluster(), rivals=rivals))
     (waits,) = made.passes().intents
     assert (waits.state, "[rounds-yield]" in waits.text, moved(made)) == ("asked", True, [])
