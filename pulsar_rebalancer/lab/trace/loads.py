@@ -13,18 +13,17 @@ from typing import Literal
 import numpy as np
 
 from sinks.recordings.columnar import FIGURES, KINDS
-from sinks.recordings.columnar_reading import Block, counts_of
+from sinks.recordings.columnar_reading import Block
 from strategies.bundles import (
     RATE_IN,
     RATE_OUT,
     THROUGHPUT_IN,
     Floats,
-    Ints,
     is_system_bundle,
     namespace_of,
 )
 from strategies.cluster.cluster_state import Clock
-from strategies.cluster.model import Sweep, Tombstone
+from strategies.cluster.model import BundleStats, Sweep, Tombstone
 from strategies.fold.producer_votes import ClockVerdict, judge_clock
 from strategies.ordered_sum import ordered_sum
 from strategies.settings import RoundSettings
@@ -90,21 +89,6 @@ class Loads:
     namespaces: tuple[Load, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """Bundles of a broker: names, topics (int64[bundles]) and traffic (float64[bundles, 4])."""
-
-    names: tuple[str, ...]
-    topics: Ints
-    traffic: Floats
-
-    def without(self, names: frozenset[str]) -> "_Table":
-        left = [place for place, name in enumerate(self.names) if name not in names]
-        return _Table(
-            tuple(self.names[place] for place in left), self.topics[left], self.traffic[left]
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The result: loads by cluster name, number of records, and number of invalid ones among
@@ -153,7 +137,7 @@ class _ClusterLoads:
         self._now: dict[str, Floats] = {}
         self._heard: dict[str, int] = {}
         self._first: dict[str, int] = {}
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, BundleStats] = {}
         self._begins_ms: int | None = None
         self._at_ms = 0
         self._sums: list[Floats] = []
@@ -173,17 +157,16 @@ class _ClusterLoads:
         fresh = np.zeros((len(self._columns), 4)) if known is None else known.copy()
         if has_figures:
             fresh[0] = block.figures[row, _TRAFFIC]
-        if block.bundles[row] >= 0:
-            traffic, starts = block.traffic
-            names = _names(block.texts["bundles"][block.bundles[row]])
-            topics = counts_of(block.texts["bundle_counts"][block.counts[row]])[0]
+        table = block.stats(row)
+        if table is not None:
             before = self._tables.get(broker)
-            if before is None or before.names != names:
+            if before is None or before.names != table.names:
                 self._take_over(
-                    broker, frozenset(names).difference(() if before is None else before.names)
+                    broker,
+                    frozenset(table.names).difference(() if before is None else before.names),
                 )
-            self._tables[broker] = _Table(names, topics, traffic[starts[row] : starts[row + 1]])
-            fresh = self._with_namespaces(fresh, self._tables[broker])
+            self._tables[broker] = table
+            fresh = self._with_namespaces(fresh, table)
         self._now[broker] = fresh
 
     def sweep(self, sweep: Sweep) -> None:
@@ -235,7 +218,7 @@ class _ClusterLoads:
         for other, table in list(self._tables.items()):
             if other == broker or names.isdisjoint(table.names):
                 continue
-            left = table.without(names)
+            left = _without(table, names)
             before, after = table.traffic.sum(axis=0), left.traffic.sum(axis=0)
             now = self._now[other].copy()
             now[0] *= np.divide(after, before, out=np.ones(4), where=before > 0)
@@ -302,7 +285,7 @@ class _ClusterLoads:
         self._heard.pop(broker, None)
         self._tables.pop(broker, None)
 
-    def _with_namespaces(self, figures: Floats, table: _Table) -> Floats:
+    def _with_namespaces(self, figures: Floats, table: BundleStats) -> Floats:
         """float64[columns, 4]: the figures of everything, then the sums of each namespace."""
         if self._per == "cluster":
             return figures
@@ -335,9 +318,14 @@ class _ClusterLoads:
         }
 
 
-@lru_cache(maxsize=4096)
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split("\n")) if text else ()
+def _without(table: BundleStats, names: frozenset[str]) -> BundleStats:
+    left = [place for place, name in enumerate(table.names) if name not in names]
+    return BundleStats(
+        tuple(table.names[place] for place in left),
+        table.traffic[left],
+        table.topics[left],
+        table.sessions[left],
+    )
 
 
 @lru_cache(maxsize=4096)
