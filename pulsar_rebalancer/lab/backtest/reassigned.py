@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from math import nan
 from operator import itemgetter
 
 import numpy as np
@@ -97,36 +98,16 @@ class Reassigned:
             counts=counts,
         )
 
-    def throughput(self, bundle: str, row: int) -> float:
-        """Bytes/s in + out of a bundle in the pass that ends with record `row`; NaN if no broker
-        reported it.
-        """
-        found = self._reported(bundle, row)
-        if found is None:
-            return float("nan")
-        traffic, starts = self.block.traffic
-        at = int(starts[found[0]]) + found[1]
-        return float(traffic[at, THROUGHPUT_IN] + traffic[at, THROUGHPUT_OUT])
-
-    def clients(self, bundle: str, row: int) -> float:
-        """Producers and consumers of a bundle in the pass that ends with record `row`; NaN if no
-        broker reported it.
-        """
-        found = self._reported(bundle, row)
-        if found is None:
-            return float("nan")
-        lines = self.block.texts["bundle_counts"][int(self.block.counts[found[0]])].split("\n")
-        _topics, sessions = lines[found[1]].split()
-        return float(sessions)
-
-    def _reported(self, bundle: str, row: int) -> tuple[int, int] | None:
-        """The report that lists a bundle in the pass that ends with record `row`, and its place
-        there.
+    def traffic_and_clients(self, bundle: str, row: int) -> tuple[float, float]:
+        """Bytes/s in + out of a bundle, and its producers and consumers, in the pass that ends with
+        record `row`; NaN if no broker reported it.
         """
         for report in self._rows_of_pass.get(int(self._passes[row]), {}).values():
-            if bundle in self._places(report):
-                return report, self._places(report)[bundle]
-        return None
+            stats, place = self.block.stats(report), self._places(report).get(bundle)
+            if stats is not None and place is not None:
+                traffic = stats.traffic[place, THROUGHPUT_IN] + stats.traffic[place, THROUGHPUT_OUT]
+                return float(traffic), float(stats.sessions[place])
+        return nan, nan
 
     @cached_property
     def _equal_passes(self) -> list[_EqualPasses]:

@@ -202,10 +202,11 @@ class _Run:
             owners = self._owners.setdefault(event.cluster, {})
             owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
         there = Reassigned(recorded, event.cluster, {})
+        carried = {one.bundle: there.traffic_and_clients(one.bundle, row) for one in placed}
         return (
             placed,
-            {one.bundle: there.throughput(one.bundle, row) for one in placed},
-            {one.bundle: there.clients(one.bundle, row) for one in placed},
+            {bundle: traffic for bundle, (traffic, _) in carried.items()},
+            {bundle: clients for bundle, (_, clients) in carried.items()},
         )
 
     def _measured(self, record: Round) -> dict[str, Measured]:
