@@ -2,10 +2,11 @@
 list, and performs them in this process or in several. Results are in the order of the requests.
 """
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 from pulsar_rebalancer.lab.processes import run_each
@@ -234,8 +235,5 @@ def grouped(made: Sequence[Made]) -> dict[tuple[str, str], list[Made]]:
 
 def median(values: Sequence[float]) -> float:
     """The median. ∞ is larger than all; NaN are left out."""
-    known = sorted(value for value in values if not isnan(value))
-    if not known:
-        return float("nan")
-    low, high = known[(len(known) - 1) // 2], known[len(known) // 2]
-    return low if low == high else (low + high) / 2
+    known = [value for value in values if not isnan(value)]
+    return statistics.median(known) if known else nan

@@ -257,7 +257,7 @@ def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
         ["strategy", *(one.run.strategy.partition("/")[0] for one in effects)],
         ["placement", *(one.run.placement for one in effects)],
         ["moves", *(f"{one.moves:,}" for one in effects)],
-        ["moves a day", *(_rate(one.per_day) for one in effects)],
+        ["moves a day", *(figure(one.per_day) for one in effects)],
         ["bundles moved", *(f"{one.bundles:,}" for one in effects)],
         ["moved back within an hour", *(count(one.summary.returns) for one in effects)],
         ["traffic of all moves, in and out", *(moved_traffic(one.summary) for one in effects)],
@@ -313,10 +313,6 @@ def page_tables(effects: Sequence[RunEffects], upgrade: Upgrade) -> list[PageTab
             )
         )
     return tables
-
-
-def _rate(value: float) -> str:
-    return "–" if isnan(value) else f"{value:,.1f}"
 
 
 def _when(ms: int | None) -> str:
