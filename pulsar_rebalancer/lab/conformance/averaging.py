@@ -11,7 +11,6 @@ maximum; heap memory counts in the weighted one only.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Annotated, Any
 
 import msgspec
@@ -68,6 +67,9 @@ class SmoothingSettings:
     ] = 0.0
 
 
+_UNWEIGHTED = Weights(direct_memory=1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class SmoothedLoad:
     """What is remembered. `maximum`: newest unweighted usage; `weighted`, `throughput`: averages
@@ -87,7 +89,8 @@ class SmoothedLoad:
             extensible_weighted(figures, weights, settings.memory_weight),
             figures.traffic.msg_throughput,
         )
-        maximum = extensible_maximum(figures)
+        # A double after the percentage: 90 % is 0.9, not 0.8999999761581421 as in the modular one.
+        maximum = weighted_usage(figures, _UNWEIGHTED)
         if self.sampled:
             history = settings.history
             weighted = self.weighted * history + (1 - history) * weighted
@@ -95,31 +98,11 @@ class SmoothedLoad:
         return SmoothedLoad(maximum, weighted, throughput, sampled=True)
 
 
-def extensible_maximum(figures: Figures) -> float:
-    """Fullest of CPU, direct memory and bandwidth as a fraction: 90 % is 0.9, not the
-    0.8999999761581421 of the modular manager.
-    """
-    percentages = (
-        percent(figures.cpu),
-        percent(figures.direct_memory),
-        percent(figures.bandwidth_in),
-        percent(figures.bandwidth_out),
-    )
-    return max(-inf, *percentages) / 100
-
-
 def extensible_weighted(figures: Figures, weights: Weights, memory_weight: float) -> float:
     """Largest weighted resource as a fraction; unlike the modular manager's it has heap memory in
     it.
     """
-    weighted = (
-        percent(figures.cpu) * weights.cpu,
-        percent(figures.memory) * memory_weight,
-        percent(figures.direct_memory) * weights.direct_memory,
-        percent(figures.bandwidth_in) * weights.bandwidth_in,
-        percent(figures.bandwidth_out) * weights.bandwidth_out,
-    )
-    return max(-inf, *weighted) / 100
+    return max(weighted_usage(figures, weights), percent(figures.memory) * memory_weight / 100)
 
 
 #: Messages/s and bytes/s that Pulsar assumes of a bundle without figures (columns as in every

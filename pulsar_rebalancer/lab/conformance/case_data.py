@@ -149,10 +149,13 @@ class DataMaps:
 
     def advance(self, round_: RoundData) -> None:
         """The maps of the next round."""
-        if not round_.patch:
-            self.brokers, self.bundles = {}, {}
-        patched(self.brokers, round_.brokers, lambda broker: (broker.figures(), broker.bundles))
-        patched(self.bundles, round_.bundle_data, averages_of)
+        self.brokers = patched(
+            self.brokers,
+            round_.brokers,
+            lambda broker: (broker.figures(), broker.bundles),
+            is_patch=round_.patch,
+        )
+        self.bundles = patched(self.bundles, round_.bundle_data, averages_of, is_patch=round_.patch)
 
     def view(self, round_: RoundData) -> ClusterView:
         """The part of the maps that a shedder reads."""
@@ -166,13 +169,19 @@ class DataMaps:
         )
 
 
-def patched(kept: dict[str, Any], patch: Mapping[str, Any], read: Callable[[Any], Any]) -> None:
-    """Null removes; a known key keeps its place; a new one goes to the end."""
-    for name, value in patch.items():
+def patched(
+    kept: Mapping[str, Any], given: Mapping[str, Any], read: Callable[[Any], Any], *, is_patch: bool
+) -> dict[str, Any]:
+    """The entries of a round. In a patch, null removes; a known key keeps its place; a new one goes
+    to the end. Otherwise the round gives all.
+    """
+    entries = dict(kept) if is_patch else {}
+    for name, value in given.items():
         if value is None:
-            kept.pop(name, None)
+            entries.pop(name, None)
         else:
-            kept[name] = read(value)
+            entries[name] = read(value)
+    return entries
 
 
 def averages_of(bundle: BundleData) -> Averages:

@@ -87,9 +87,7 @@ def placed(
     placer, weights = entry.build(settings_of(entry.settings, conf), "parity"), weights_of(conf)
     brokers, memory = dict[str, _PlacementBroker](), Memory()
     for number, (round_, answer) in enumerate(case.answered(_PlacementRound)):
-        if not round_.patch:
-            brokers = {}
-        patched(brokers, round_.brokers, lambda broker: broker)
+        brokers = patched(brokers, round_.brokers, lambda broker: broker, is_patch=round_.patch)
         memory = _with_averages(
             only_active(memory, round_.active_brokers, "placement_ewma"), brokers
         )

@@ -110,10 +110,15 @@ class _Kept:
     top: dict[str, list[OfferedBundle]] = field(default_factory=dict)
 
     def advance(self, round_: _StoresRound) -> Stores:
-        if not round_.patch:
-            self.brokers, self.top = {}, {}
-        patched(self.brokers, round_.brokers, lambda entry: entry.read())
-        patched(self.top, round_.top_bundles, lambda bundles: [bundle.read() for bundle in bundles])
+        self.brokers = patched(
+            self.brokers, round_.brokers, lambda entry: entry.read(), is_patch=round_.patch
+        )
+        self.top = patched(
+            self.top,
+            round_.top_bundles,
+            lambda bundles: [bundle.read() for bundle in bundles],
+            is_patch=round_.patch,
+        )
         available = frozenset(self.brokers if round_.available is None else round_.available)
         unloaded_at_ms = {
             broker: _NOW_MS - ago for broker, ago in round_.recently_unloaded_brokers.items()

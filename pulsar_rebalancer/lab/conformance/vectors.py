@@ -42,15 +42,6 @@ class Envelope(msgspec.Struct, frozen=True):
     conf: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class _Answers(msgspec.Struct, frozen=True):
-    rounds: list[dict[str, Any]] | None = None
-    queries: list[dict[str, Any]] | None = None
-
-
-class _Answered(msgspec.Struct, frozen=True):
-    expect: _Answers
-
-
 @dataclass(frozen=True, slots=True)
 class Case:
     """One line of a file. `line`: its text; `where`: file and line for complaints; `release`: whose
@@ -79,10 +70,8 @@ class Case:
         """What Java was given, as `form`, each with its answer. Raises SettingsError unless there
         is one answer to each.
         """
-        given, answers = (
-            getattr(self.read(_holder(cast(Any, form), what)), what),
-            getattr(self.read(_Answered).expect, what),
-        )
+        case: Any = self.read(_holder(cast(Any, form), what))
+        given, answers = getattr(case, what), getattr(case.expect, what)
         if answers is None:
             raise SettingsError(
                 [f"{self.where}: not a decision vector: its answers contain no {what}"]
@@ -116,8 +105,9 @@ def read_cases(file: Path, release: PulsarRelease | None = None) -> Iterator[Cas
 
 @cache
 def _holder(form: type, what: str) -> type:
-    """The part of a case that lists its rounds or queries."""
-    return msgspec.defstruct("Given", [(what, list[form])])  # type: ignore[valid-type]
+    """The part of a case that lists its rounds or queries, and the answers to them."""
+    answers = msgspec.defstruct("Answers", [(what, list[dict[str, Any]] | None, None)])
+    return msgspec.defstruct("Given", [(what, list[form]), ("expect", answers)])  # type: ignore[valid-type]
 
 
 def _decode(line: bytes, type_: type[_T], where: str) -> _T:
