@@ -39,7 +39,7 @@ def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
     if len(idle) < 2:
         return 0.0
     owner, usage = _largest_first(sizes, idle, capacity)
-    best = _range(usage)
+    best = float(np.ptp(usage))
     for _ in range(_STEPS):
         step = _best_step(sizes, owner, usage, capacity)
         if step is None:
@@ -48,7 +48,7 @@ def attainable_spread(sizes: Floats, idle: Floats, capacity: Floats) -> float:
             usage[owner[row]] -= sizes[row] / capacity[owner[row]]
             usage[target] += sizes[row] / capacity[target]
             owner[row] = target
-        best = min(best, _range(usage))
+        best = min(best, float(np.ptp(usage)))
     return best
 
 
@@ -59,10 +59,6 @@ def largest_over_share(sizes: Floats, brokers: int) -> float:
     return (
         float(sizes.max()) / float(sizes.sum()) * brokers if len(sizes) and sizes.sum() > 0 else nan
     )
-
-
-def _range(usage: Floats) -> float:
-    return float(usage.max() - usage.min())
 
 
 def _above(figures: Floats, weights: Floats) -> float:

@@ -175,8 +175,8 @@ def _were_useless(timeline: Timeline, row: int, moves: Sequence[Move]) -> bool |
     there = np.isfinite(before) & np.isfinite(after)
     if not np.isfinite((before + changed + after)[there | (changed != 0)]).all():
         return None
-    spread, predicted, seen = map(_range, (before[there], (before + changed)[there], after[there]))
-    return spread - seen < USELESS * (spread - predicted)
+    spread, predicted, seen = map(np.ptp, (before[there], (before + changed)[there], after[there]))
+    return bool(spread - seen < USELESS * (spread - predicted))
 
 
 def _predicted_changes(timeline: Timeline, moves: Sequence[Move]) -> Floats:
@@ -202,7 +202,3 @@ def _change(before: float | None, after: float | None) -> float:
 
 def _columns(timeline: Timeline) -> dict[str | None, int]:
     return {broker: number for number, broker in enumerate(timeline.brokers)}
-
-
-def _range(figures: Floats) -> float:
-    return float(figures.max() - figures.min())
