@@ -12,7 +12,6 @@ import pytest
 from pulsar_rebalancer.cli.main import COMMANDS, ELSEWHERE
 from tests.architecture.command_line import ROOT, run
 from tests.architecture.layers import PACKAGES, is_of_laboratory
-from tests.python_process import python
 
 DOCKERFILE = ROOT / "docker/executor.Dockerfile"
 LABORATORY = {name for name, module in ELSEWHERE.items() if is_of_laboratory(module)}
@@ -56,22 +55,6 @@ with reported():
     modelled_cluster(None)
 """
 NOT_INSTALLED = "the laboratory, which this command belongs to, is not installed here"
-
-
-#: `rebalancer --help` answers at once, because it loads none of these.
-HEAVY = {"pyspark", "py4j", "numpy", "pandas", "pyarrow", "pydantic"}
-HEAVY |= {"kafka", "pulsar", "httpcore", "httpx"}
-#: Runs the entry point with --help in a fresh interpreter and prints what was loaded afterwards.
-WHAT_HELP_LOADS = """
-import sys
-from pulsar_rebalancer.cli.main import main
-sys.argv = ["rebalancer", "--help"]
-try:
-    main()
-except SystemExit as exit:
-    assert not exit.code, exit.code
-print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +124,3 @@ def in_image(image: Path, script: str, *words: str) -> str:
         folder=image,
         environment={"PYTHONPATH": str(ROOT)},
     ).stdout
-
-
-def test_help_loads_nothing_heavy() -> None:
-    help_text, _, loaded = python(WHAT_HELP_LOADS).partition("loaded:")
-    assert "run" in help_text
-    assert "pulsar_rebalancer" in loaded.split()
-    assert HEAVY & set(loaded.split()) == set()
