@@ -1,4 +1,4 @@
-"""Fixtures of the executor's stories."""
+"""Fixtures of the stories of an executor, and of a person beside a job."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,7 @@ from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
 from tests.unit.executor_lives import BUNDLES
+from tests.unit.folding_job import A, B, C, FoldingJob, Person
 from tests.world.services import Scene
 
 
@@ -28,3 +29,15 @@ def control(tmp_path: Path) -> Control:
 @pytest.fixture
 def scene(pulsar: FakePulsar, control: Control) -> Scene:
     return Scene(pulsar, control)
+
+
+@pytest.fixture
+def person(control: Control) -> Person:
+    return Person(control)
+
+
+@pytest.fixture
+def job(control: Control) -> Iterator[FoldingJob]:
+    """The job of three brokers with two bundles each."""
+    with FoldingJob(control, (A, B, C)).running() as running:
+        yield running

@@ -1,24 +1,33 @@
-"""A job and an executor in a thread: it collects, folds, publishes rounds, and moves."""
+"""A job and an executor in a thread: it collects, folds, publishes rounds, and moves; and a person
+at a command line beside it.
+"""
 
+import os
+import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from threading import Timer
+from typing import Any
 
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.secret_file import read_secret
 from sinks.topics.files.topic import FileTopicReader, TopicRecord
 from sinks.wire.event_to_topic_rows import OutputRow, rejected_row
-from sinks.wire.record_decoding import decode_command, decode_round, pack_origin
+from sinks.wire.record_decoding import decode, decode_command, decode_round, pack_origin
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, encode_round
 from sinks.wire.signing_keys import SigningKey, check_intent_signature
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import Command, Round
 from strategies.errors import WireError
 from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep
+from tests.unit.command_line import Answer, rebalancer
 from tests.world.splits import children_of
+from tools.processes.set_words import set_words
 from tools.waiting import eventually
 
 #: Of real time, between two rounds, and what passes meanwhile on the cluster's clock. A test may
@@ -33,6 +42,9 @@ SETTINGS = (
     "round.command_ttl_ms=5000",
     "round.cool_down_ms=6000",
 )
+
+
+A, B, C = "a:1", "b:1", "c:1"
 
 
 class FoldingJob:
@@ -173,3 +185,37 @@ class FoldingJob:
             done = replace(outcome(command, "applied"), ts=self.now_ms)
             self.control.write("outcomes", [encode_outcome(done)])
             self.control.write("telemetry", [encode_outcome_telemetry(done)])
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person at a command line whose settings name the topics of `control`."""
+
+    control: Control
+
+    def types(
+        self,
+        *words: object,
+        stop_after_s: float | None = None,
+        stop_by: signal.Signals = signal.SIGINT,
+        **more: str,
+    ) -> Answer:
+        """`stop_after_s`: until the signal `stop_by`; `more`: settings, with __ for dots."""
+        timer = Timer(stop_after_s or 0, os.kill, (os.getpid(), stop_by))
+        if stop_after_s is not None:
+            timer.start()
+        try:
+            return rebalancer(*words, *self.settings(**more))
+        finally:
+            timer.cancel()
+
+    def drains(self, broker: str, *words: object, **more: Any) -> Answer:
+        """Without an interest in the reason."""
+        return self.types("drain", broker, "--reason", "x", *words, **more)
+
+    def settings(self, **more: object) -> list[str]:
+        return set_words(self.control.settings(**more))
+
+    def written(self) -> list[Intent]:
+        records = [decode(value, b"") for value in self.control.read("telemetry")]
+        return [one for one in records if isinstance(one, Intent)]

@@ -4,16 +4,13 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from sinks.wire.record_decoding import decode_command
-from tests.control_topic import Control
 from tests.telemetry_lines import bundle
 from tests.unit.command_line import Answer
-from tests.unit.folding_job import FoldingJob
-from tests.unit.test_cli_intents import A, B, C, Person
+from tests.unit.folding_job import A, B, C, FoldingJob, Person
 from tests.world.splits import children_of
 from tools.waiting import eventually
 
@@ -21,17 +18,6 @@ pytestmark = pytest.mark.heavy
 
 BUNDLE = bundle(0)
 WHY = ("--reason", "new disks", "--by", "anna")
-
-
-@pytest.fixture
-def person(control: Control) -> Person:
-    return Person(control)
-
-
-@pytest.fixture
-def job(control: Control) -> Iterator[FoldingJob]:
-    with FoldingJob(control, (A, B, C)).running() as running:
-        yield running
 
 
 def moved(person: Person, to: str = B) -> Answer:

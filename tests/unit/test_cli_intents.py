@@ -1,12 +1,9 @@
 """The command line of drains: a person drains a broker, sees it become empty, and ends it."""
 
-import os
 import signal
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
-from typing import Any
 
 import pytest
 
@@ -14,66 +11,17 @@ from pulsar_rebalancer.cli.intent_session import intent_session
 from pulsar_rebalancer.decisions.intents import until_ms
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.secret_file import Secret
-from sinks.wire.record_decoding import decode
 from sinks.wire.record_encoding import encode_round
 from sinks.wire.signing_keys import SigningKey
-from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import Round
 from tests.control_topic import Control, now_ms
-from tests.unit.command_line import Answer, rebalancer
-from tests.unit.folding_job import FoldingJob
-from tools.processes.set_words import set_words
+from tests.unit.command_line import Answer
+from tests.unit.folding_job import A, B, C, FoldingJob, Person
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
 
-A, B, C = "a:1", "b:1", "c:1"
 KEY = SigningKey(Secret(b"i" * 32))
-
-
-@dataclass(frozen=True)
-class Person:
-    """A person at a command line whose settings name the topics of `control`."""
-
-    control: Control
-
-    def types(
-        self,
-        *words: object,
-        stop_after_s: float | None = None,
-        stop_by: signal.Signals = signal.SIGINT,
-        **more: str,
-    ) -> Answer:
-        """`stop_after_s`: until the signal `stop_by`; `more`: settings, with __ for dots."""
-        timer = Timer(stop_after_s or 0, os.kill, (os.getpid(), stop_by))
-        if stop_after_s is not None:
-            timer.start()
-        try:
-            return rebalancer(*words, *self.settings(**more))
-        finally:
-            timer.cancel()
-
-    def drains(self, broker: str, *words: object, **more: Any) -> Answer:
-        """Without an interest in the reason."""
-        return self.types("drain", broker, "--reason", "x", *words, **more)
-
-    def settings(self, **more: object) -> list[str]:
-        return set_words(self.control.settings(**more))
-
-    def written(self) -> list[Intent]:
-        records = [decode(value, b"") for value in self.control.read("telemetry")]
-        return [one for one in records if isinstance(one, Intent)]
-
-
-@pytest.fixture
-def person(control: Control) -> Person:
-    return Person(control)
-
-
-@pytest.fixture
-def job(control: Control) -> Iterator[FoldingJob]:
-    with FoldingJob(control, (A, B, C)).running() as running:
-        yield running
 
 
 def after_settings(answer: Answer) -> str:

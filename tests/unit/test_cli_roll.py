@@ -13,8 +13,7 @@ from tests.architecture.command_line import ROOT
 from tests.control_topic import Control
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
-from tests.unit.folding_job import FoldingJob
-from tests.unit.test_cli_intents import Person
+from tests.unit.folding_job import FoldingJob, Person
 from tools.processes.set_words import set_words
 from tools.waiting import eventually
 
@@ -74,11 +73,6 @@ def fleet(control: Control, pulsar: FakePulsar, tmp_path: Path) -> Iterator[Rest
     made = RestartingFleet(pulsar, job, tmp_path / "restarts")
     with job.running():
         yield made
-
-
-@pytest.fixture
-def person(control: Control) -> Person:
-    return Person(control)
 
 
 def words(fleet: RestartingFleet, *more: object) -> list[object]:

@@ -15,11 +15,10 @@ from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.move_cost import MoveCost
 from tests.control_topic import Control, command, outcome
 from tests.telemetry_lines import T0, bundle, line
-from tests.unit.folding_job import SETTINGS, FoldingJob
+from tests.unit.folding_job import SETTINGS, A, B, C, FoldingJob
 from tests.world.intents import id_of
 from tools.processes.set_words import set_words
 
-A, B, C = "a:1", "b:1", "c:1"
 BUNDLE = bundle(0)
 
 

@@ -12,11 +12,10 @@ from strategies.cluster.intent_records_and_states import Intent
 from tests.control_topic import Control
 from tests.live_server import API, OPERATOR, VIEWER, RunningPage, page_of
 from tests.telemetry_lines import bundle
-from tests.unit.folding_job import SETTINGS, FoldingJob
+from tests.unit.folding_job import SETTINGS, A, B, C, FoldingJob
 from tools.waiting import eventually
 
 pytestmark = pytest.mark.heavy
-A, B, C = "a:1", "b:1", "c:1"
 
 
 @pytest.fixture
