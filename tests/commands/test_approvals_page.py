@@ -4,17 +4,12 @@ tables of codes are those of the rules.
 
 import ast
 import re
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from pulsar_rebalancer.settings.merge_sources import load
 from strategies.cluster.model import Expected
-from tests.architecture.command_line import unknown_options
 from tests.architecture.layers import parsed
-from tests.architecture.readme import shown_commands
 from tests.control_topic import Control, command
 from tests.pulsar_fake.model import Cluster
 from tests.pulsar_fake.server import FakePulsar
@@ -24,7 +19,6 @@ from tests.unit.test_cli_plans import Operator
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/APPROVALS.md").read_text("utf-8")
-COMMANDS = [one.command for one in shown_commands(PAGE) if one.command.startswith("rebalancer ")]
 #: Parts that differ from run to run.
 CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+Z| UTC)"), "TIME"),
@@ -40,12 +34,6 @@ def plain(line: str) -> str:
     for pattern, name in CHANGING:
         line = pattern.sub(name, line)
     return line.rstrip()
-
-
-@pytest.mark.parametrize("shown", COMMANDS)
-def test_a_command_of_the_page_knows_its_options(shown: str) -> None:
-    words = tuple(shlex.split(shown))
-    assert unknown_options(words, positions=3 if words[1] in ("plans", "topics") else 2) == []
 
 
 def test_the_settings_of_the_page_are_settings(tmp_path: Path) -> None:
