@@ -221,20 +221,6 @@ def illegal_lines(
         yield index, _kind(maker), maker(rng, legal[index])
 
 
-def mixed(
-    legal: Sequence[bytes], count: int, seed: int, makers: Sequence[Maker] = MAKERS
-) -> list[tuple[str | None, bytes]]:
-    """The legal lines in their order (kind None) with illegal ones between them, each right after
-    the line it was made of.
-    """
-    after: dict[int, list[Illegal]] = {}
-    for index, kind, made in illegal_lines(legal, count, seed, makers):
-        after.setdefault(index, []).append((kind, made))
-    return [
-        entry for index, line in enumerate(legal) for entry in [(None, line), *after.get(index, [])]
-    ]
-
-
 _Path = tuple[str, ...]
 
 

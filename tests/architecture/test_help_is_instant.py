@@ -2,15 +2,11 @@
 they load neither Spark nor numpy nor a client library, nor our own code that decides.
 """
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from pulsar_rebalancer.cli.main import ELSEWHERE
 from tests.python_process import python
 
-REBALANCER = Path(sys.executable).with_name("rebalancer")
 HEAVY = {
     "pyspark",
     "py4j",

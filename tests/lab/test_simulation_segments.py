@@ -18,7 +18,7 @@ from strategies.bundles import parse_bundle
 from tests.modelled import a_scenario
 
 EVEN = Keys(np.ones(1))
-A_SAMPLE_S, A_MINUTE = 10, 6
+A_MINUTE = 6
 
 
 def grown(
