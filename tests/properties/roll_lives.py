@@ -357,7 +357,10 @@ class RollLife:
 
     def _resume(self, again: set[str]) -> None:
         self.process = self._new_process(again)
-        self._waiting.append(self.process.resume(self.now_ms))
+        why, id_ = "the process starts again", self._next_id()
+        record = Intent("c", self.now_ms, id_, "resume", "operator", why, None, roll=self.roll)
+        self.process.state.write(record)
+        self._waiting.append(record)
 
     def _phases(self) -> dict[str, str]:
         intents = self.rounds[-1].round.intents

@@ -54,12 +54,6 @@ class ModelledRoll:
         self.state.write(record)
         return record
 
-    def resume(self, now_ms: int) -> Intent:
-        """The first record of a process that goes on with a roll."""
-        record = self._record("resume", None, "the process starts again", now_ms)
-        self.state.write(record)
-        return record
-
     def act(self, seen: Observation) -> tuple[list[Intent], list[str]]:
         """Takes all steps that are possible now. Returns records to write, and brokers whose
         restart command it runs.
