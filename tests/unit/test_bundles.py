@@ -1,9 +1,16 @@
-"""A bundle's row and throughput, and which bundles are Pulsar's own, in both modes."""
+"""A bundle's row, throughput and hashes, and which bundles are Pulsar's own, in both modes."""
 
 import numpy as np
 import pytest
 
-from strategies.bundles import BundleLoads, is_java_system_bundle, is_system_bundle, no_bundles
+from strategies.bundles import (
+    FULL,
+    BundleLoads,
+    KeyRange,
+    is_java_system_bundle,
+    is_system_bundle,
+    no_bundles,
+)
 
 NAMES = ("t/n/0x00_0x01", "t/n/0x01_0x02", "t/n/0x02_0x03")
 
@@ -18,6 +25,10 @@ def test_one_throughput_is_that_of_the_column() -> None:
 def test_a_bundle_that_is_not_there_has_no_row_and_no_throughput() -> None:
     assert no_bundles().row(NAMES[0]) is None
     assert no_bundles().throughput_of(NAMES[0]) == 0.0
+
+
+def test_the_largest_hash_is_in_the_last_bundle() -> None:
+    assert FULL in KeyRange(0xC0000000, FULL)
 
 
 @pytest.mark.parametrize(
