@@ -11,7 +11,7 @@ from strategies.bundles import TableSummary
 from strategies.cluster.budget import Spent
 from strategies.cluster.model import Figures, Owned
 from strategies.cluster.move_cost import MeasuredPause
-from strategies.cluster.packed_records import EarlyRecord, decompress_record
+from strategies.cluster.packed_records import EarlyRecord, unpack_record
 from strategies.cluster.quota import EMPTY, Bulkhead
 from strategies.cluster.remembered_intents import NO_INTENTS, Intents
 from strategies.cluster.rival_state import NO_RIVALS, Rivals
@@ -344,6 +344,6 @@ def read_note(broker: str, store: StateStore) -> Owned | None:
     packed = store.get_owned(broker)
     if packed is None:
         return None
-    record = decompress_record(packed)
+    record = unpack_record(packed)
     assert isinstance(record, Owned)
     return record

@@ -34,7 +34,7 @@ from strategies.cluster.model import (
     Rejection,
     Tombstone,
 )
-from strategies.cluster.packed_records import EarlyRecord, compress_record
+from strategies.cluster.packed_records import EarlyRecord, pack_record
 from strategies.cluster.remembered_intents import Intents
 from strategies.cluster.topics_of_bundle import MOST_BUNDLES, TopicsOfBundle
 from strategies.fold.accept_intent import TOO_MANY, accept, add_refusal
@@ -325,7 +325,7 @@ def keep_note(record: Owned, store: StateStore, jump_ms: int) -> None:
     if before is not None and record.ts <= before.ts:
         return
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
-        store.put_owned(record.broker, compress_record(replace(record, origin=b"")))
+        store.put_owned(record.broker, pack_record(replace(record, origin=b"")))
     if broker is not None and broker.bundles_at_ms >= 0 and broker.figures.usage_average is None:
         return  # a modular broker, whose reports list all of its bundles
     rivals = learn_list(state.rivals, _listing(record, before, state))

@@ -22,7 +22,7 @@ from strategies.cluster.cluster_state import (
     StateStore,
     read_note,
 )
-from strategies.cluster.packed_records import compress_record
+from strategies.cluster.packed_records import pack_record
 from strategies.cluster.remembered_intents import (
     NO_INTENTS,
     Answers,
@@ -94,7 +94,7 @@ def _move_notes_back(brokers: Iterable[str], store: StateStore, now_ms: int) -> 
     for broker in brokers:
         record = read_note(broker, store)
         if record is not None and record.ts >= now_ms:
-            store.put_owned(broker, compress_record(replace(record, ts=now_ms - 1)))
+            store.put_owned(broker, pack_record(replace(record, ts=now_ms - 1)))
 
 
 def forget_report_times(broker: BrokerState) -> BrokerState:
