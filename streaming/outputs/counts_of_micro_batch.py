@@ -18,23 +18,13 @@ from pyspark.sql import functions as F
 
 from sinks.wire.event_to_topic_rows import OutputRow
 from strategies.cluster.intent_records_and_states import ENDED
+from strategies.cluster.round_figures import Forecast, Spread
 
 #: Kind of a row with facts.
 FACTS = "facts"
 #: Order of publishing: on file topics, a reader that sees a round finds its commands.
 KINDS = ("commands", "rounds", "rejected")
 _NAME = "written"
-
-
-class ForecastFigures(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The forecast in a round's record (`strategies.cluster.round_figures.Forecast`), where the
-    strategy predicts. `error`: a fraction.
-    """
-
-    error: float | None = None
-    useless_rounds: int = 0
-    returns: int = 0
-    useless_moves: int = 0
 
 
 class StateFigures(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,7 +48,7 @@ class RoundFigures(msgspec.Struct, frozen=True, omit_defaults=True):
     spread: float
     spread_after: float
     usage: dict[str, float] = {}
-    forecast: ForecastFigures | None = None
+    forecast: Forecast | None = None
     state: StateFigures | None = None
     intents: dict[str, int] = {}
 
@@ -101,18 +91,14 @@ class _Command(msgspec.Struct):
     action: str
 
 
-class _Range(msgspec.Struct):
-    range: float
-
-
 class _RoundFields(msgspec.Struct):
     """The fields of a round's record that the facts need."""
 
     ts: int
-    spread: _Range
-    spread_after: _Range
+    spread: Spread
+    spread_after: Spread
     skips: list[_Coded]
-    forecast: ForecastFigures | None = None
+    forecast: Forecast | None = None
     state: _Coded | None = None
     intents: list[_Stated] = []
 

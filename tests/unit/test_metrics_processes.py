@@ -17,13 +17,13 @@ from sinks.metrics.http_server_and_probes import MOST_CLUSTERS, Liveness
 from sinks.metrics.service_metrics import CollectorMetrics, ExecutorMetrics
 from sinks.wire.event_to_topic_rows import OutputRow
 from strategies.cluster.intent_records_and_states import LASTING
+from strategies.cluster.round_figures import Forecast
 from strategies.states_and_advice_of_codes import STATES
 from streaming.job_metrics import JobMetrics
 from streaming.outputs.counts_of_micro_batch import (
     BatchFacts,
     BatchTally,
     ClusterCounts,
-    ForecastFigures,
     RoundFigures,
     StateFigures,
     Written,
@@ -202,7 +202,7 @@ class TestFacts:
         rounds = [a_round(1_000, ["p", "q", "p"]), a_round(2_000, ["q"], forecast={"error": 0.125})]
         tally.add("c", [a_command("unload"), *rounds, a_rejection("late")], 1_900)
         tally.add("", [a_rejection("late"), a_rejection("not-json")], None)
-        last = RoundFigures(2_000, 0.5, 0.25, {}, ForecastFigures(0.125))
+        last = RoundFigures(2_000, 0.5, 0.25, {}, Forecast(0.125))
         counts = ClusterCounts("c", 2, {"unload": 1}, {"p": 2, "q": 2}, 1_900, last)
         rejected = {"late": 2, "not-json": 1}
         assert read_facts(tally.value().decode()) == BatchFacts(rejected, [counts])
@@ -210,7 +210,7 @@ class TestFacts:
     def test_brokers_are_named_only_on_request(self) -> None:
         usage = {A: 0.75, B: 0.25}
         found = newest([a_round(1_000, [], forecast={"error": None})], per_broker=True)
-        assert found == RoundFigures(1_000, 0.5, 0.25, usage, ForecastFigures())
+        assert found == RoundFigures(1_000, 0.5, 0.25, usage, Forecast())
 
     @pytest.mark.parametrize(
         ("codes", "state"),
@@ -267,7 +267,7 @@ class TestJob:
     ) -> None:
         job.take(a_batch(with_round(usage={"a": 0.5})))
         assert shown("useless_rounds") == {}
-        for forecast in (ForecastFigures(0.25, 2, 1, 5), ForecastFigures(None, 0, 3, 0)):
+        for forecast in (Forecast(0.25, 2, 1, 5), Forecast(None, 0, 3, 0)):
             job.take(a_batch(with_round(forecast=forecast)))
             assert shown("useless_rounds") == {("c",): forecast.useless_rounds}
             assert shown("useless_moves") == {("c",): forecast.useless_moves}
@@ -323,7 +323,7 @@ class TestJob:
     def test_a_cluster_whose_rows_left_has_no_series_and_makes_room_for_another(
         self, registry: CollectorRegistry, shown: Shown, job: JobMetrics
     ) -> None:
-        forecast, state = ForecastFigures(0.1), StateFigures("balanced", 60_000)
+        forecast, state = Forecast(0.1), StateFigures("balanced", 60_000)
         newest = RoundFigures(60_000, 0.5, 0.25, {"b": 0.5}, forecast, state, {"draining": 1})
 
         def of(cluster: str) -> ClusterCounts:
