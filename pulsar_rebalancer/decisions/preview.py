@@ -28,6 +28,7 @@ from strategies.cluster.model import (
 )
 from strategies.cluster.move_cost import expected_pause_ms
 from strategies.cluster.remembered_intents import intents_of_statuses
+from strategies.cluster.store_changes import StoreChanges
 from strategies.errors import WireError
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.figures.usage_after_moves import share_of_traffic
@@ -35,7 +36,7 @@ from strategies.fold.close_round import RoundCloser
 from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.fold.load_reports import fold_intent
 from strategies.fold.outcomes import add_pause
-from strategies.fold.rule_errors import RecordChanges, raised_text
+from strategies.fold.rule_errors import raised_text
 from strategies.round.participating_brokers import screen, view_of
 from strategies.round.round_input_and_digest import RoundInput, Rules
 
@@ -105,7 +106,7 @@ class PresentCluster:
         stays as it is. A command belongs to the intent that `evidence["intent"]` names. Raises
         IntentError for a record that gets no status, for instance because of its time.
         """
-        store, rejections = RecordChanges(self._store), list[Rejection]()
+        store, rejections = StoreChanges(self._store), list[Rejection]()
         for intent in intents:
             rejections += fold_intent(intent, store, self._rules)
         *decided, done = self._closer.close(self.newest.cluster, "lateness", None, store)

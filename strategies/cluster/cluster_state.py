@@ -278,16 +278,14 @@ class StateStore(Protocol):
     def brokers(self) -> Iterator[BrokerState]:
         """Returns all brokers, in any order."""
 
-    def get_table(self, broker: str) -> bytes | None: ...
-    def put_table(self, broker: str, table: bytes) -> None: ...
-    def get_owned(self, broker: str) -> bytes | None:
-        """Returns the packed note of all bundles of a broker, whose table may have only the busiest
-        ones; None without a note.
+    def get_table(self, name: str) -> bytes | None:
+        """Returns the packed table of a broker, or the note about one (`note_name`); None without
+        it.
         """
 
-    def put_owned(self, broker: str, owned: bytes) -> None: ...
-    def remove_owned(self, broker: str) -> None:
-        """Removes the note of a broker; ignores unknown names."""
+    def put_table(self, name: str, table: bytes) -> None: ...
+    def remove_table(self, name: str) -> None:
+        """Removes a table or a note; ignores unknown names."""
 
     def get_cluster(self) -> ClusterState:
         """Returns the state of the cluster; `ClusterState()` for one without records so far."""
@@ -301,7 +299,6 @@ class InMemoryStore:
 
     _brokers: dict[str, BrokerState] = field(default_factory=dict)
     _tables: dict[str, bytes] = field(default_factory=dict)
-    _owned: dict[str, bytes | None] = field(default_factory=dict)
     _cluster: ClusterState = ClusterState()
 
     def get_broker(self, broker: str) -> BrokerState | None:
@@ -317,20 +314,14 @@ class InMemoryStore:
     def brokers(self) -> Iterator[BrokerState]:
         return iter(list(self._brokers.values()))
 
-    def get_table(self, broker: str) -> bytes | None:
-        return self._tables.get(broker)
+    def get_table(self, name: str) -> bytes | None:
+        return self._tables.get(name)
 
-    def put_table(self, broker: str, table: bytes) -> None:
-        self._tables[broker] = table
+    def put_table(self, name: str, table: bytes) -> None:
+        self._tables[name] = table
 
-    def get_owned(self, broker: str) -> bytes | None:
-        return self._owned.get(broker)
-
-    def put_owned(self, broker: str, owned: bytes) -> None:
-        self._owned[broker] = owned
-
-    def remove_owned(self, broker: str) -> None:
-        self._owned.pop(broker, None)
+    def remove_table(self, name: str) -> None:
+        self._tables.pop(name, None)
 
     def get_cluster(self) -> ClusterState:
         return self._cluster
@@ -339,9 +330,16 @@ class InMemoryStore:
         self._cluster = state
 
 
+def note_name(broker: str) -> str:
+    """Returns the name among the tables of the packed note of all bundles of a broker, whose table
+    may have only the busiest ones. No name of a broker has a slash.
+    """
+    return f"{broker}/owned"
+
+
 def read_note(broker: str, store: StateStore) -> Owned | None:
     """Returns the newest note about a broker; None without one."""
-    packed = store.get_owned(broker)
+    packed = store.get_table(note_name(broker))
     if packed is None:
         return None
     record = unpack_record(packed)

@@ -24,6 +24,7 @@ from strategies.cluster.model import (
     Tombstone,
 )
 from strategies.cluster.quota import OverQuota, UnreadRecord, admit
+from strategies.cluster.store_changes import StoreChanges
 from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
 from strategies.filters.filter_order_and_settings import Filters, FilterSettings
@@ -41,7 +42,7 @@ from strategies.fold.load_reports import (
 from strategies.fold.outcomes import learn_outcome
 from strategies.fold.producer_votes import check_time
 from strategies.fold.reason_code_meanings import meanings_of
-from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, RecordChanges, raised_text
+from strategies.fold.rule_errors import NOT_OF_RULES, RAISED, raised_text
 from strategies.java.pulsar_versions_and_defaults import (
     EVENLY,
     MODE_RULES,
@@ -228,7 +229,7 @@ class Engine:
         """
         if isinstance(record, Note):
             return []
-        changes = RecordChanges(store)
+        changes = StoreChanges(store)
         try:
             events = self._fold(record, changes)
         except NOT_OF_RULES:

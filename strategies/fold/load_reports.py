@@ -21,6 +21,7 @@ from strategies.cluster.cluster_state import (
     InFlight,
     StateStore,
     newest_entries,
+    note_name,
     quick_replace,
     read_note,
     tolerance_of,
@@ -325,7 +326,7 @@ def keep_note(record: Owned, store: StateStore, jump_ms: int) -> None:
     if before is not None and record.ts <= before.ts:
         return
     if before is None or record.bundles != before.bundles or record.ts - before.ts > jump_ms:
-        store.put_owned(record.broker, pack_record(replace(record, origin=b"")))
+        store.put_table(note_name(record.broker), pack_record(replace(record, origin=b"")))
     if broker is not None and broker.bundles_at_ms >= 0 and broker.figures.usage_average is None:
         return  # a modular broker, whose reports list all of its bundles
     rivals = learn_list(state.rivals, _listing(record, before, state))
@@ -349,10 +350,12 @@ def forget_notes(
     Returns the state after it, and the brokers that have left and whose notes stay. `listed`: the
     brokers of the sweep, None for a round without one.
     """
-    noted_brokers = {broker for broker in state.gone if store.get_owned(broker) is not None}
+    noted_brokers = {
+        broker for broker in state.gone if store.get_table(note_name(broker)) is not None
+    }
     unlisted = {broker for broker in noted_brokers if listed is not None and broker not in listed}
     for broker in unlisted:
-        store.remove_owned(broker)
+        store.remove_table(note_name(broker))
     if unlisted and state.intents.drains:
         state = replace(state, intents=count_noted_bundles(state.intents))
     return state, noted_brokers - unlisted

@@ -6,13 +6,12 @@ that meets figures it was not written for, sets aside one record or one round, a
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from math import isfinite
 from traceback import walk_tb
 from typing import Final
 
-from strategies.cluster.cluster_state import BrokerState, InMemoryStore, StateStore
 from strategies.cluster.model import Command, Round, Skip
 from strategies.cluster.strategy_memory import Memory
 from strategies.errors import StateVersionError
@@ -126,63 +125,3 @@ def _check_kinds(values: Iterable[object], kinds: frozenset[type], what: str) ->
     if wrong_types:
         names = sorted(kind.__name__ for kind in kinds)
         raise TypeError(f"{what} must be one of {', '.join(names)}, got {', '.join(wrong_types)}")
-
-
-class RecordChanges(InMemoryStore):
-    """The changes by one record, over a store that stays as it was until `apply`."""
-
-    def __init__(self, store: StateStore) -> None:
-        super().__init__({}, {}, {}, store.get_cluster())
-        self._store = store
-        self._before = self._cluster
-        self._removed: dict[str, None] = {}
-
-    def apply(self) -> None:
-        """Writes the changes to the store."""
-        for name in self._removed:
-            self._store.remove_broker(name)
-        for broker in self._brokers.values():
-            self._store.put_broker(broker)
-        for name, table in self._tables.items():
-            self._store.put_table(name, table)
-        for name, owned in self._owned.items():
-            if owned is None:
-                self._store.remove_owned(name)
-            else:
-                self._store.put_owned(name, owned)
-        if self._cluster is not self._before:
-            self._store.put_cluster(self._cluster)
-
-    def get_broker(self, broker: str) -> BrokerState | None:
-        if broker in self._brokers:
-            return self._brokers[broker]
-        return None if broker in self._removed else self._store.get_broker(broker)
-
-    def remove_broker(self, broker: str) -> None:
-        super().remove_broker(broker)
-        self._removed[broker] = None
-
-    def brokers(self) -> Iterator[BrokerState]:
-        if not (self._removed or self._brokers):
-            return self._store.brokers()
-        return iter(
-            [
-                *(
-                    state
-                    for state in self._store.brokers()
-                    if state.broker not in self._removed and state.broker not in self._brokers
-                ),
-                *self._brokers.values(),
-            ]
-        )
-
-    def get_table(self, broker: str) -> bytes | None:
-        if broker in self._tables:
-            return self._tables[broker]
-        return None if broker in self._removed else self._store.get_table(broker)
-
-    def get_owned(self, broker: str) -> bytes | None:
-        return self._owned[broker] if broker in self._owned else self._store.get_owned(broker)
-
-    def remove_owned(self, broker: str) -> None:
-        self._owned[broker] = None

@@ -20,6 +20,7 @@ from strategies.cluster.cluster_state import (
     InFlight,
     Order,
     StateStore,
+    note_name,
     read_note,
 )
 from strategies.cluster.packed_records import pack_record
@@ -94,7 +95,7 @@ def _move_notes_back(brokers: Iterable[str], store: StateStore, now_ms: int) -> 
     for broker in brokers:
         record = read_note(broker, store)
         if record is not None and record.ts >= now_ms:
-            store.put_owned(broker, pack_record(replace(record, ts=now_ms - 1)))
+            store.put_table(note_name(broker), pack_record(replace(record, ts=now_ms - 1)))
 
 
 def forget_report_times(broker: BrokerState) -> BrokerState:
@@ -211,7 +212,7 @@ def forget_brokers(state: ClusterState, store: StateStore) -> None:
     for name in names:
         store.remove_broker(name)
     for name in [*names, *state.gone]:
-        store.remove_owned(name)
+        store.remove_table(note_name(name))
 
 
 def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings) -> None:

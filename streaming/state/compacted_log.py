@@ -45,8 +45,8 @@ class CompactedLog(Generic[V]):
         """Numbers of the stored entries, oldest first."""
         return list(self._names)
 
-    def of(self, cluster: str) -> Mapping[str, V]:
-        """Returns the newest values of a cluster by name."""
+    def of(self, cluster: str) -> dict[str, V]:
+        """Returns the newest values of a cluster by name, which the caller does not change."""
         return self.values.get(cluster, {})
 
     def follow(self, entries: Sequence[int], read: Callable[[int], LogEntry[V]]) -> bool:

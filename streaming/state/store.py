@@ -2,14 +2,15 @@
 which then writes the changes of all its clusters back once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from secrets import randbits
 from typing import Any
 
 from pyspark.sql.streaming.stateful_processor import MapState
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from strategies.cluster.cluster_state import BrokerState, ClusterState
+from strategies.cluster.cluster_state import BrokerState, ClusterState, InMemoryStore
+from strategies.cluster.store_changes import StoreChanges
 from strategies.errors import StateVersionError
 from strategies.fold.time_jumps_and_forgetting import can_be_forgotten, forget
 from streaming.state.compacted_log import CompactedLog
@@ -75,81 +76,22 @@ def _new_entry() -> int:
     return randbits(_ENTRY_BITS)
 
 
-def _owned(broker: str) -> str:
-    """Returns the name of a broker's owned bundles among the tables; no name of a broker has a
-    slash.
-    """
-    return f"{broker}/owned"
-
-
-class SparkStore:
+class SparkStore(StoreChanges):
     """The state of one cluster: its part of a shard, and its own changes, which stay
     in it until the shard's `flush`.
     """
 
     def __init__(
-        self,
-        cluster: ClusterState,
-        brokers: Mapping[str, BrokerState],
-        tables: Mapping[str, bytes],
+        self, cluster: ClusterState, brokers: dict[str, BrokerState], tables: dict[str, bytes]
     ) -> None:
-        self._before, self._brokers, self._tables = cluster, brokers, tables
-        self._cluster = cluster
-        #: Name → new value, None for removed ones.
-        self.changed_brokers: dict[str, BrokerState | None] = {}
-        self.changed_tables: dict[str, bytes | None] = {}
+        super().__init__(InMemoryStore(brokers, tables, cluster))
+        self._tables = tables
 
     def changed_fields(self, packed_before: Mapping[str, bytes]) -> dict[str, bytes | None]:
         """Returns the bytes of the fields of the cluster's state that changed. `packed_before`:
         those before.
         """
-        return changed_bytes(self._before, self._cluster, packed_before)
-
-    def get_broker(self, broker: str) -> BrokerState | None:
-        if broker in self.changed_brokers:
-            return self.changed_brokers[broker]
-        return self._brokers.get(broker)
-
-    def put_broker(self, state: BrokerState) -> None:
-        if state != self.get_broker(state.broker):
-            self.changed_brokers[state.broker] = state
-
-    def remove_broker(self, broker: str) -> None:
-        self.changed_brokers[broker] = None
-        self.changed_tables[broker] = None
-
-    def brokers(self) -> Iterator[BrokerState]:
-        return iter(
-            [
-                state
-                for state in {**self._brokers, **self.changed_brokers}.values()
-                if state is not None
-            ]
-        )
-
-    def get_table(self, broker: str) -> bytes | None:
-        if broker in self.changed_tables:
-            return self.changed_tables[broker]
-        return self._tables.get(broker)
-
-    def put_table(self, broker: str, table: bytes) -> None:
-        self.changed_tables[broker] = table
-
-    def get_owned(self, broker: str) -> bytes | None:
-        return self.get_table(_owned(broker))
-
-    def put_owned(self, broker: str, owned: bytes) -> None:
-        self.put_table(_owned(broker), owned)
-
-    def remove_owned(self, broker: str) -> None:
-        if self.get_owned(broker) is not None:
-            self.changed_tables[_owned(broker)] = None
-
-    def get_cluster(self) -> ClusterState:
-        return self._cluster
-
-    def put_cluster(self, state: ClusterState) -> None:
-        self._cluster = state
+        return changed_bytes(self.before, self._cluster, packed_before)
 
     def tables(self) -> dict[str, bytes]:
         """Returns all tables by their names, those of owned bundles too."""

@@ -64,7 +64,10 @@ def each(bound: Bound, *names: str) -> dict[str, Bound]:
 #: The collections of the state. All other fields are a figure, a time, a name or a text of a
 #: record, or an object with fields of its own.
 BOUNDS: Mapping[type, Mapping[str, Bound]] = {
-    InMemoryStore: each(BROKER, "_brokers", "_tables", "_owned"),
+    InMemoryStore: {
+        "_brokers": BROKER,
+        "_tables": Bound("a table and a note of each", lambda of: 2 * BROKER.most(of)),
+    },
     ClusterState: {
         **each(BUNDLE, "in_flight", "cooling", "departed", "gained", "advised", "orders"),
         **each(BROKER, "missing", "gone", "trailing", "overtaken"),
@@ -216,11 +219,10 @@ def month() -> Seen:
 
 
 def size_of(store: InMemoryStore) -> int:
-    tables = [*store._tables.items(), *store._owned.items()]
     # The 64 newest pauses take weeks to come together.
     state = replace(store.get_cluster(), pauses=())
-    rows = [*to_bytes(state).items(), *tables]
-    return sum(len(name) + len(row or b"") for name, row in rows)
+    rows = [*to_bytes(state).items(), *store._tables.items()]
+    return sum(len(name) + len(row) for name, row in rows)
 
 
 def values(store: InMemoryStore) -> Iterator[tuple[type, str, Any]]:

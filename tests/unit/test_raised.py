@@ -10,13 +10,14 @@ import pytest
 
 from sinks.wire.event_to_topic_rows import event_row
 from sinks.wire.record_decoding import decode_round
-from strategies.cluster.cluster_state import BrokerState, InMemoryStore, StateStore
+from strategies.cluster.cluster_state import BrokerState, InMemoryStore, StateStore, note_name
 from strategies.cluster.model import ClusterView, Decision, Rejection, Round, Skip, TelemetryRecord
 from strategies.cluster.round_figures import Certificate, Forecast
+from strategies.cluster.store_changes import StoreChanges
 from strategies.cluster.strategy_memory import BrokerMemory, ClusterMemory, Memory
 from strategies.errors import StateVersionError
 from strategies.fold.engine import Engine, EngineSettings
-from strategies.fold.rule_errors import RecordChanges, raised_text
+from strategies.fold.rule_errors import raised_text
 from strategies.settings import Weights
 from strategies.shedding.contract import Shedding
 from strategies.shedding.registry import SHEDDERS
@@ -191,13 +192,13 @@ def filled() -> InMemoryStore:
     store = InMemoryStore()
     store.put_broker(a_broker("a:1"))
     store.put_table("a:1", b"old")
-    store.put_owned("a:1", b"old")
+    store.put_table(note_name("a:1"), b"old")
     return store
 
 
 def seen(store: StateStore) -> object:
     return sorted(one.broker for one in store.brokers()), [
-        (store.get_broker(name), store.get_table(name), store.get_owned(name))
+        (store.get_broker(name), store.get_table(name), store.get_table(note_name(name)))
         for name in ("a:1", "b:1")
     ]
 
@@ -208,8 +209,8 @@ CHANGES: dict[str, list[tuple[Any, ...]]] = {
     "begins again": [("remove_broker", "a:1"), ("put_broker", a_broker("a:1"))],
     "adds": [("put_broker", a_broker("b:1")), ("put_table", "b:1", b"new")],
     "adds and removes": [("put_broker", a_broker("b:1")), ("remove_broker", "b:1")],
-    "writes": [("put_table", "a:1", b"new"), ("put_owned", "a:1", b"new")],
-    "forgets": [("remove_owned", "a:1")],
+    "writes": [("put_table", "a:1", b"new"), ("put_table", note_name("a:1"), b"new")],
+    "forgets": [("remove_table", note_name("a:1"))],
 }
 
 
@@ -218,7 +219,7 @@ def test_a_view_reads_as_the_store_would_after_the_same_changes(
     change: list[tuple[Any, ...]],
 ) -> None:
     plain, below = filled(), filled()
-    view = RecordChanges(below)
+    view = StoreChanges(below)
     for name, *given in change:
         getattr(plain, name)(*given)
         getattr(view, name)(*given)

@@ -8,7 +8,7 @@ import pytest
 
 from pulsar_rebalancer.cli.commands.state import forgotten_line
 from strategies.bundles import TableSummary
-from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState
+from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState, note_name
 from strategies.cluster.model import Figures, Resource, Traffic
 from strategies.cluster.strategy_memory import BrokerMemory
 from strategies.errors import StateVersionError
@@ -178,7 +178,7 @@ def a_shard() -> MemoryVariable:
         cluster = store.cluster(name)
         cluster.put_broker(BrokerState("b:1", 0, number, 1, 1, 1, 1, -1, "d", "d", Figures()))
         cluster.put_table("b:1", f"table of {name}".encode())
-        cluster.put_owned("b:1", b"owned")
+        cluster.put_table(note_name("b:1"), b"owned")
         cluster.put_cluster(ClusterState(round=number + 1))
     store.flush(Rows(variable))
     return variable
@@ -196,5 +196,5 @@ def test_every_cluster_is_the_same_in_its_new_shard(partitions: int) -> None:
 def test_what_differs_in_one_table_is_not_the_same() -> None:
     shards = distributed(clusters_of({0: a_shard()}), 2)
     changed = clusters_of(shards)
-    changed["c7"].put_owned("b:1", b"other")
+    changed["c7"].put_table(note_name("b:1"), b"other")
     assert content(changed) != content(clusters_of({0: a_shard()}))

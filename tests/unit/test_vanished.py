@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState
+from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState, note_name
 from strategies.cluster.model import Figures
 from strategies.fold.time_jumps_and_forgetting import DAY_MS, remains
 from streaming.state.forget_clusters import ForgetPolicy, Watch, watched
@@ -78,8 +78,8 @@ def round_of(
         for one in ("b1", "b2"):
             store.put_broker(broker(one))
             store.put_table(one, f"{name}{day}".encode())
-            store.put_owned(one, b"owned")
-        store.put_owned("silent", b"owned")
+            store.put_table(note_name(one), b"owned")
+        store.put_table(note_name("silent"), b"owned")
         number, clock = store.get_cluster().round + 1, Clock((day - 9 * (name == behind)) * DAY_MS)
         store.put_cluster(ClusterState(clock=clock, early=None, round=number, round_at_ms=7))
     gone = shard.drop_vanished(day * DAY_MS, AT_ONCE)
