@@ -95,7 +95,7 @@ def unpack_record(data: bytes) -> model.TelemetryRecord:
     """
     data = zlib.decompress(data)
     header_end = 4 + _LENGTH.unpack_from(data, 0)[0]
-    header = {
+    header: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in json.loads(data[4:header_end]).items()
     }

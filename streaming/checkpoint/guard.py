@@ -235,9 +235,7 @@ def guarded(
             aside, change = _aside(folder, written), None
             write_guard(folder / GUARD, guard)
         if change is not None and keep:
-            guard = replace(guard, changes=(*guard.changes, change)).at_least(
-                max(next_epoch(), change.epoch + 1)
-            )
+            guard = guard.at_least(max(next_epoch(), change.epoch + 1))
             write_guard(folder / GUARD, guard)
         if keep:
             name_schemas(folder, folder)

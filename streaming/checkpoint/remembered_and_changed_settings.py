@@ -149,8 +149,7 @@ def _after(ledger: int, entry: int, batch: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Content of the guard file. `state`: versions of the parts of the state; `settings`: dotted
-    path → value; `changes`: oldest first; `warm`: what the checkpoint reads, or has read, without
-    publishing.
+    path → value; `warm`: what the checkpoint reads, or has read, without publishing.
 
     `digest` detects edited files.
     """
@@ -158,7 +157,6 @@ class Guard:
     product: str
     state: Mapping[str, int]
     settings: Mapping[str, Any]
-    changes: tuple[Change, ...] = ()
     warm: WarmStart | None = None
 
     @property
@@ -178,8 +176,7 @@ class Guard:
 
     def after(self, written: "Guard") -> "Guard":
         """Returns the guard of a start that continues a checkpoint: its epoch or a higher one, and
-        its number of partitions if that is `auto`, what it has read without publishing, and its
-        changes.
+        its number of partitions if that is `auto`, and what it has read without publishing.
         """
         partitions = self.settings[PARTITIONS]
         if partitions == "auto":
@@ -187,7 +184,6 @@ class Guard:
         continued = replace(
             self,
             settings={**self.settings, PARTITIONS: partitions},
-            changes=written.changes,
             warm=written.warm,
         )
         return continued.at_least(written.epoch)
@@ -238,14 +234,8 @@ def read_guard(folder: Path) -> Guard:
     try:
         tree = json.loads(path.read_bytes())
         version, digest = tree["format"], tree["digest"]
-        changes = tuple(
-            Change(int(change["batch"]), int(change["epoch"]), dict(change["settings"]))
-            for change in tree.get("changes", ())
-        )
         warm = msgspec.convert(tree.get("warm_start"), WarmStart | None, str_keys=True)
-        guard = Guard(
-            str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), changes, warm
-        )
+        guard = Guard(str(tree["product"]), dict(tree["state"]), dict(tree["settings"]), warm)
     except FileNotFoundError as error:
         raise StateVersionError(
             f"{folder} is not a checkpoint of this program: it has no {GUARD}; {NEW_CHECKPOINT}"
@@ -273,14 +263,12 @@ def read_guard(folder: Path) -> Guard:
 
 def write_guard(path: Path, guard: Guard) -> None:
     """Writes atomically: a killed job leaves no partial guard."""
-    changes = [asdict(change) for change in guard.changes]
     tree: dict[str, Any] = {
         "format": _FORMAT,
         "product": guard.product,
         "state": guard.state,
         "digest": guard.digest,
         "settings": guard.settings,
-        **({"changes": changes} if changes else {}),
     }
     if guard.warm is not None:
         tree["warm_start"] = msgspec.to_builtins(guard.warm, str_keys=True)

@@ -127,7 +127,7 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
     """
     cost, power, unsure = _learned(recorded)
     throughput, rate = both_directions(recorded.traffic.reshape(-1, 4))
-    loads = cost.of_all(throughput, rate).reshape(recorded.traffic.shape[:2])
+    loads = cost.of(throughput, rate).reshape(recorded.traffic.shape[:2])
     own = np.array([is_system_bundle(name) for name in recorded.bundles], dtype=bool)
     idle = np.full(len(recorded.brokers) + 1, cost.base)
     np.add.at(idle, recorded.owners[own], loads[:, own].max(axis=0))
@@ -174,7 +174,7 @@ def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, float]:
         )
     power, errors = [], [np.zeros(1)]
     for name, rows in shown.items():
-        one, load = cost.powers.get(name, 1.0), cost.of_all(rows[:, 0], rows[:, 1])
+        one, load = cost.powers.get(name, 1.0), cost.of(rows[:, 0], rows[:, 1])
         seen, explained = float((load * rows[:, 2]).sum()), load * (cost.base + load) / one
         if load.max(initial=0.0) > LITTLE:
             one /= min(max(seen / float(explained.sum()), SCALE[0]), SCALE[1])

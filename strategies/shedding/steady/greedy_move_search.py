@@ -103,7 +103,6 @@ class _Search:
     held: dict[int, _Held] = field(default_factory=dict)
     moves: list[PlannedMove] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
-    forbidden: set[tuple[str, int, int]] = field(default_factory=set)
     stuck: set[int] = field(default_factory=set)
     refused: bool = False
 
@@ -331,13 +330,11 @@ def _best_of_pair(
 
 
 def _allowed(search: _Search, bundle: str, source: int, destination: int) -> bool:
-    if bundle in search.moved or (bundle, source, destination) in search.forbidden:
+    if bundle in search.moved:
         return False
-    if search.brokers.takers(bundle, source)[destination]:
-        return True
-    search.forbidden.add((bundle, source, destination))
-    search.refused = True
-    return False
+    allowed = bool(search.brokers.takers(bundle, source)[destination])
+    search.refused |= not allowed
+    return allowed
 
 
 def _keeps_even(search: _Search, bundle: str, source: int, destination: int) -> bool:

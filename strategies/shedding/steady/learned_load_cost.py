@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import inf, sqrt
 from statistics import median
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from strategies.bundles import Floats
 from strategies.ordered_sum import ordered_sum
 from strategies.shedding.steady.memory_format import LEVEL_BYTES, LoadHistory, LoadSample, columns
 
+#: One figure, or those of many bundles.
+_Figures = TypeVar("_Figures", float, Floats)
 #: Usage without traffic that is assumed before anything is known.
 PRIOR_BASE = 0.08
 #: Weight of the prior, in samples, and the part of it for what bytes cost compared with messages: a
@@ -65,12 +68,8 @@ class LoadCost:
     powers: Mapping[str, float]
     unsure: float = MOST_UNSURE
 
-    def of(self, throughput: float, msg_rate: float) -> float:
+    def of(self, throughput: _Figures, msg_rate: _Figures) -> _Figures:
         """Load of traffic: its usage on a broker of power 1."""
-        return self.per_byte * throughput + self.per_message * msg_rate
-
-    def of_all(self, throughput: Floats, msg_rate: Floats) -> Floats:
-        """float64[n]: `of` for many bundles."""
         return self.per_byte * throughput + self.per_message * msg_rate
 
     def expected(self, broker: str, load: LoadSample) -> float:
@@ -195,7 +194,7 @@ class _Rows:
         """Standard deviation of the load that bytes cost and messages do not."""
         if not self._unlike:
             return inf
-        _, more, less = _solved(self._products, [0.0, 0.5, -0.5]) or (0.0, inf, -inf)
+        _, more, less = _solved(self._products, [0.0, 0.5, -0.5])
         return SCATTER * sqrt(max(0.0, more - less) / 2)
 
     def ratios(self, factors: tuple[float, float, float], powers: Floats) -> Floats:
@@ -234,7 +233,7 @@ def _non_negative(
             found = _solved(
                 [[products[i][j] for j in chosen] for i in chosen], [against[i] for i in chosen]
             )
-            if found is None or min(found) < 0:
+            if min(found) < 0:
                 continue
             worth = -ordered_sum(against[i] * x for i, x in zip(chosen, found, strict=True))
             if worth < value:
@@ -243,14 +242,14 @@ def _non_negative(
     return best
 
 
-def _solved(matrix: list[list[float]], right: list[float]) -> list[float] | None:
-    """Gauss's elimination with pivots; None for a singular matrix."""
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Gauss's elimination with pivots. The prior keeps every matrix far from singular: no
+    eigenvalue is below PRIOR_RATIO.
+    """
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     size = len(rows)
     for at in range(size):
         pivot = max(range(at, size), key=lambda row: abs(rows[row][at]))
-        if abs(rows[pivot][at]) < 1e-12:
-            return None
         rows[at], rows[pivot] = rows[pivot], rows[at]
         for row in range(size):
             if row != at:

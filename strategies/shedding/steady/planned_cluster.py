@@ -106,11 +106,6 @@ class MovePlan:
     refused: bool = False
 
     @property
-    def rows(self) -> list[int]:
-        """The brokers that give or take bundles."""
-        return sorted({row for one in self.moves for row in (one.source, one.destination)})
-
-    @property
     def spread(self) -> float:
         return spread_of(self.after)
 
@@ -309,7 +304,7 @@ class PlannedCluster:
 
     def present_sizes(self, row: int) -> Floats:
         """float64[n]: present load of the bundles of a broker."""
-        return self.cost.of_all(*self._traffic(row))
+        return self.cost.of(*self._traffic(row))
 
     def sizes(self, row: int) -> Floats:
         """float64[n]: load of the bundles of a broker, present or forecast."""
@@ -343,7 +338,7 @@ class PlannedCluster:
         few samples, the present one.
         """
         table = self.known[row][0].bundles
-        usual = self.cost.of_all(*both_directions(usable(table.long)))
+        usual = self.cost.of(*both_directions(usable(table.long)))
         return np.where(table.long_samples >= YOUNG, usual, self.present_sizes(row))
 
     def _read(self, row: int) -> Pieces:

@@ -192,8 +192,6 @@ class PlannedRound:
     @cached_property
     def others(self) -> Sequence[BrokerLoad]:
         """The live brokers that are not compared."""
-        if len(self.histories) == len(self.live):
-            return ()
         return [load for load in self.live if load.broker not in self.histories]
 
     def decided(self) -> Shedding:
