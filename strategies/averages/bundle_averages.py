@@ -152,27 +152,6 @@ class BundleHistory:
         return np.hstack((averages.reshape(-1, 8), samples))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableChange:
-    """A broker's table after a report. `before`: the bundles of its table before, None without one;
-    `left`: averages of those that the report does not list.
-    """
-
-    table: BundleHistory
-    before: tuple[str, ...] | None
-    left: Mapping[str, Row]
-
-
-def next_table(packed: bytes | None, newest: BundleStats, round_: int) -> TableChange:
-    """The table after a report of `round_`. `packed`: the table before, None without one."""
-    if packed is None:
-        return TableChange(first_history(newest, round_), None, {})
-    history = unpack_history(packed, newest.names)
-    before = history.newest.names
-    left = {} if newest.names == before else history.departing(newest)
-    return TableChange(history.after(newest, round_), before, left)
-
-
 def first_history(newest: BundleStats, round_: int) -> BundleHistory:
     """The table of a broker seen for the first time: no averages yet, so the first sample becomes
     the average.
@@ -251,14 +230,20 @@ def take_table(
     """Stores a broker's new table. Returns its summary, the bundles of the table before, and the
     state.
     """
-    change = next_table(store.get_table(broker), newest, state.round + 1)
-    table = change.table
-    if newest.names != change.before:
-        state = hand_over(change.left, broker, state, store)
-        arrived = set(newest.names).difference(change.before or ())
+    before: tuple[str, ...] | None = None
+    packed = store.get_table(broker)
+    if packed is None:
+        table = first_history(newest, state.round + 1)
+    else:
+        history = unpack_history(packed, newest.names)
+        table, before = history.after(newest, state.round + 1), history.newest.names
+        if newest.names != before:
+            state = hand_over(history.departing(newest), broker, state, store)
+    if newest.names != before:
+        arrived = set(newest.names).difference(before or ())
         table, state = _take_in(broker, arrived, table, state)
     store.put_table(broker, table.pack())
-    return table.summary(), change.before, state
+    return table.summary(), before, state
 
 
 def _take_in(
