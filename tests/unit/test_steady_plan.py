@@ -24,7 +24,7 @@ from strategies.shedding.steady.optimum_certificate import certified
 from strategies.shedding.steady.planned_cluster import LoadedBrokers, PlannedCluster
 from strategies.shedding.steady.settings import PROFILES, SteadySettings, crowd_points
 from strategies.shedding.steady.steady_round import SteadyShedder
-from strategies.shedding.steady.whole_bundle_bounds import Packing, _some, by_groups
+from strategies.shedding.steady.whole_bundle_bounds import _some
 from tests.world.brokers import WEIGHTS, Load, broker, bundles, ns, view
 from tests.world.steady import LoadLevel, history_of, loaded, named, played
 
@@ -259,12 +259,6 @@ class TestLearnedPowers:
         cost = learned({"b1": trace, "b2": trace}, {})
         assert cost.of(1e8, 1e5) == 0.0
         assert cost.base > 0.0
-
-
-def test_the_bound_of_groups_holds_for_capacities_of_any_size() -> None:
-    """The best place of the bundle is the giant; the two then differ by 10 points."""
-    fixed, capacity = np.array([0.0, 10.0]), np.array([1e-3, 1e30])
-    assert by_groups(Packing.of(np.ones(1), fixed, capacity)) <= 10.0
 
 
 def test_the_last_bits_of_logarithms_and_powers_which_depend_on_the_processor_leave_no_trace() -> (

@@ -18,7 +18,6 @@ from strategies.shedding.steady.planned_cluster import (
 )
 from strategies.shedding.steady.whole_bundle_bounds import (
     Packing,
-    by_groups,
     by_placing,
     by_steps,
     counted_spread,
@@ -97,7 +96,7 @@ def best_spread(sizes: Floats, fixed: Floats, capacity: Floats, divisible: float
         return 0.0
     packing = Packing.of(sizes, fixed, capacity, divisible)
     peak, trough = lowest_peak(packing), highest_trough(packing)
-    proven = max(peak - trough, by_groups(packing), by_placing(packing))
+    proven = max(peak - trough, by_placing(packing))
     if not divisible:  # else a usage says nothing of numbers of bundles
         proven = max(proven, by_steps(packing, peak, trough))
         proven = counted_spread(packing, peak, trough, proven)

@@ -143,29 +143,6 @@ def highest_trough(packing: Packing) -> float:
     return _last_failing(fits, start, 0.0, len(aside) * packing.brokers)
 
 
-def by_groups(packing: Packing) -> float:
-    """Of the m largest bundles, the r brokers with the most of them carry at least r·m/n, rounded
-    up, hence the load x of the smallest of these. The fullest broker is at least at the mean usage
-    of such a group, the emptiest at most at that of the others. Tight where sizes and capacities
-    are nearly equal.
-    """
-    count = packing.brokers
-    if count < 2 or not len(packing.sizes):
-        return 0.0
-    group = 1 + _some(count - 1, 64)[:, None]
-    tops = 1 + _some(len(packing.sizes), _COMPARISONS // len(group))[None, :]
-    least = packing.sums[tops] - packing.sums[tops - -(-group * tops // count)]
-    idle = packing.capacity * packing.fixed
-    # The least favourable group has the least fixed load and the largest capacities.
-    load = least + np.cumsum(np.sort(idle))[group - 1]
-    ascending = np.sort(packing.capacity)
-    capacity = np.cumsum(ascending[::-1])[group - 1]
-    # Not a difference, which loses the capacity of brokers that are far weaker than the others.
-    rest = np.cumsum(ascending)[count - group - 1]
-    others = float(idle.sum()) + packing.load - load
-    return float((load / capacity - others / rest).max())
-
-
 def by_placing(packing: Packing) -> float:
     """Places the largest bundles in every way and takes the rest for divisible. Of use where
     brokers differ.
