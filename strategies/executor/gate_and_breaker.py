@@ -147,7 +147,6 @@ class BreakerState:
     """
 
     code: Literal["closed", "open", "trying"] = "closed"
-    since_ms: int = 0
     until_ms: int = 0
     failures: int = 0
 
@@ -190,7 +189,7 @@ def breaker_state(results: Sequence[MoveResult], rules: BreakerRules, now_ms: in
             continue
         recent = [at for at in recent if at > result.at_ms - rules.within_ms] + [result.at_ms]
         if state.code == "trying" or (state.code == "closed" and len(recent) >= rules.failures):
-            state = BreakerState("open", result.at_ms, result.at_ms + rules.pause_ms, len(recent))
+            state = BreakerState("open", result.at_ms + rules.pause_ms, len(recent))
     return _after_pause(state, now_ms)
 
 
@@ -218,5 +217,5 @@ def being_tried() -> Objection:
 
 def _after_pause(state: BreakerState, now_ms: int) -> BreakerState:
     if state.code == "open" and now_ms >= state.until_ms:
-        return BreakerState("trying", state.since_ms, state.until_ms, state.failures)
+        return BreakerState("trying", state.until_ms, state.failures)
     return state
