@@ -124,8 +124,6 @@ def _unjudged(name: str, stores: Stores, settings: TransferSettings) -> Transfer
         or not isfinite(entry.throughput_average)
     ):
         return "NoLoadData"
-    if name not in stores.available:
-        return "NoBrokers"
     if stores.now_ms - entry.updated_at_ms > settings.ttl_s * 1000:
         return "OutDatedData"
     unloaded_at_ms = stores.unloaded_at_ms.get(name)
