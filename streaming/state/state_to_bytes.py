@@ -65,19 +65,11 @@ def row_name(part: str, entry: int = 0) -> str:
     return f"{part}/{entry}"
 
 
-def pack(head: Head) -> bytes:
-    """Returns the head as bytes."""
-    return _compact(msgspec.msgpack.encode(head))
-
-
-def pack_entry(entry: Mapping[str, Mapping[str, BrokerState | bytes | None]]) -> bytes:
-    """Returns an entry of the clusters' fields, of the brokers or of the tables as bytes (cluster →
-    name → value); None marks a removed one.
+def pack(content: Head | Mapping[str, Mapping[str, BrokerState | bytes | None]]) -> bytes:
+    """Returns the head, or an entry of the clusters' fields, of the brokers or of the tables as
+    bytes (cluster → name → value; None marks a removed one).
     """
-    return _compact(msgspec.msgpack.encode(entry))
-
-
-def _compact(packed: bytes) -> bytes:
+    packed = msgspec.msgpack.encode(content)
     if len(packed) <= _LARGEST_PLAIN:
         return packed
     return zstandard.ZstdCompressor(level=_LEVEL).compress(packed)
@@ -95,14 +87,14 @@ def unpack_head(packed: bytes) -> Head:
 
 
 def unpack_brokers(packed: bytes) -> dict[str, dict[str, BrokerState | None]]:
-    """Unpacks brokers: the inverse of `pack_entry`. Fields of type float are floats, even if
+    """Unpacks brokers: the inverse of `pack`. Fields of type float are floats, even if
     integers were packed.
     """
     return _BROKERS.decode(_plain(packed))
 
 
 def unpack_bytes(packed: bytes) -> dict[str, dict[str, bytes | None]]:
-    """Unpacks fields of clusters, and tables: the inverse of `pack_entry`."""
+    """Unpacks fields of clusters, and tables: the inverse of `pack`."""
     return _BYTES.decode(_plain(packed))
 
 

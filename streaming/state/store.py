@@ -24,7 +24,6 @@ from streaming.state.state_to_bytes import (
     changed_bytes,
     from_bytes,
     pack,
-    pack_entry,
     row_name,
     unpack_brokers,
     unpack_bytes,
@@ -86,12 +85,6 @@ class SparkStore(StoreChanges):
     ) -> None:
         super().__init__(InMemoryStore(brokers, tables, cluster))
         self._tables = tables
-
-    def changed_fields(self, packed_before: Mapping[str, bytes]) -> dict[str, bytes | None]:
-        """Returns the bytes of the fields of the cluster's state that changed. `packed_before`:
-        those before.
-        """
-        return changed_bytes(self.before, self._cluster, packed_before)
 
     def tables(self) -> dict[str, bytes]:
         """Returns all tables by their names, those of owned bundles too."""
@@ -171,7 +164,8 @@ class ShardStore:
         """Writes the changes to Spark's state; they are durable once the micro-batch commits."""
         stores, self._open = self._open, {}
         fields = {
-            name: store.changed_fields(self._clusters.of(name)) for name, store in stores.items()
+            name: changed_bytes(store.before, store.get_cluster(), self._clusters.of(name))
+            for name, store in stores.items()
         }
         brokers = {name: store.changed_brokers for name, store in stores.items()}
         tables = {name: store.changed_tables for name, store in stores.items()}
@@ -271,6 +265,6 @@ def _write(
 ) -> None:
     fresh, old = log.write(changed)
     for entry, values in fresh.items():
-        rows.put(pack_entry(values), part, entry)
+        rows.put(pack(values), part, entry)
     for entry in old:
         rows.remove(part, entry)

@@ -27,7 +27,7 @@ from strategies.cluster.model import (
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings, RoundSettings
 from strategies.shedding.steady.settings import SteadySettings
-from streaming.state.state_to_bytes import from_bytes, pack_entry, to_bytes, unpack_brokers
+from streaming.state.state_to_bytes import from_bytes, pack, to_bytes, unpack_brokers
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
 
@@ -129,7 +129,7 @@ def turned(report: LoadReport) -> LoadReport:
 
 def reopened(store: InMemoryStore) -> InMemoryStore:
     """The store, with the state as Spark stores and reads it."""
-    packed = pack_entry({"c": {one.broker: one for one in store.brokers()}})
+    packed = pack({"c": {one.broker: one for one in store.brokers()}})
     for broker in unpack_brokers(packed)["c"].values():
         assert broker is not None
         store.put_broker(broker)

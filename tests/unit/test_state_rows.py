@@ -30,7 +30,7 @@ from streaming.settings import JobSettings
 from streaming.state.compacted_log import LogEntry
 from streaming.state.shards import shard_keys
 from streaming.state.state_to_bytes import (
-    pack_entry,
+    pack,
     row_name,
     unpack_brokers,
     unpack_bytes,
@@ -56,11 +56,11 @@ def test_brokers_come_back_as_they_were_and_those_that_are_gone_stand_beside() -
     }
     removed: LogEntry[BrokerState] = {"c": {"b:3": None}}
     for some in ({}, removed, entry):
-        assert unpack_brokers(pack_entry(some)) == some
+        assert unpack_brokers(pack(some)) == some
 
 
 def test_values_stand_under_their_names_so_that_any_reader_of_messagepack_finds_them() -> None:
-    read = msgspec.msgpack.decode(pack_entry({"c": {"b:1": a_broker(BrokerMemory(ewma=0.25))}}))
+    read = msgspec.msgpack.decode(pack({"c": {"b:1": a_broker(BrokerMemory(ewma=0.25))}}))
     broker = read["c"]["b:1"]
     assert (broker["memory"]["ewma"], broker["figures"]["traffic"]["msg_rate_in"]) == (0.25, 1.0)
 
@@ -68,7 +68,7 @@ def test_values_stand_under_their_names_so_that_any_reader_of_messagepack_finds_
 def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
     """A usage of 5 must read 5.0 after a restart too, or the bytes of a round would differ."""
     broker = BrokerState("b:1", 0, 1, 1, 1, 1, 1, 1, "", "", Figures(cpu=Resource(5, 100)))
-    assert str(unpack_brokers(pack_entry({"c": {"b:1": broker}}))["c"]["b:1"]) == str(
+    assert str(unpack_brokers(pack({"c": {"b:1": broker}}))["c"]["b:1"]) == str(
         replace(broker, figures=Figures(cpu=Resource(5.0, 100.0)))
     )
 
@@ -76,8 +76,8 @@ def test_numbers_that_lost_their_point_are_kept_as_doubles() -> None:
 def test_a_large_row_is_compressed_and_comes_back_as_a_plain_one_does() -> None:
     text = b"tenant/namespace/0x00000000_0x00100000" * 30_000
     tables = {"c": {"b:1": text}}
-    assert len(pack_entry(tables)) < 2**18
-    assert unpack_bytes(pack_entry(tables)) == tables
+    assert len(pack(tables)) < 2**18
+    assert unpack_bytes(pack(tables)) == tables
     assert unpack_bytes(msgspec.msgpack.encode(tables)) == tables
 
 
