@@ -15,25 +15,19 @@ class FilterFacts:
 
     `served`: broker → namespace → number of bundles; `topics`: broker → topics; `arriving`: broker
     → topics of bundles on their way that `topics` does not count. All three are evaluated only
-    where a filter needs them. `settling`: brokers that must not take part yet.
-    `bundles_of(namespace, broker)`: one number of `served`, at a lower cost.
+    where a filter needs them. `count_bundles(namespace, broker)`: one number of `served`, where a
+    lower cost is possible. `settling`: brokers that must not take part yet.
     """
 
     policies: PoliciesView
     served: Callable[[str], Counts]
     topics: Callable[[str], int]
+    count_bundles: Callable[[str, str], int]
     arriving: Callable[[str], int] = lambda _: 0
     settling: Collection[str] = ()
-    bundles_of: Callable[[str, str], int] | None = None
-
-    def count_bundles(self, namespace: str, broker: str) -> int:
-        """Number of bundles of a namespace that a broker serves."""
-        if self.bundles_of is None:
-            return self.served(broker).get(namespace, 0)
-        return self.bundles_of(namespace, broker)
 
     def bundle_counts(self, namespace: str, brokers: Iterable[str]) -> dict[str, int]:
-        """Broker → that number."""
+        """Broker → number of its bundles of a namespace."""
         return {broker: self.count_bundles(namespace, broker) for broker in brokers}
 
 

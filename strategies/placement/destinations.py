@@ -367,9 +367,9 @@ class Destinations:
             self._policies,
             ledger.served,
             ledger.topics,
+            ledger.bundles_of,
             ledger.arriving_topics,
             self._settling,
-            ledger.bundles_of,
         )
 
 

@@ -47,7 +47,12 @@ def test_a_broker_takes_a_bundle_where_all_filters_let_it_through(story: Story) 
     ledger, filters = Ledger(story.view.brokers, WEIGHTS), Filters(story.filters, "fixed")
     brokers = [broker.broker for broker in story.view.brokers]
     fleet = FilterFacts(
-        story.policies, ledger.served, ledger.topics, ledger.arriving_topics, brokers[3:4]
+        story.policies,
+        ledger.served,
+        ledger.topics,
+        ledger.bundles_of,
+        ledger.arriving_topics,
+        brokers[3:4],
     )
     for decision in story.decisions:
         subject = FilteredBundle(decision.bundle, decision.source, 3)

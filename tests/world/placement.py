@@ -114,6 +114,7 @@ def fleet(
         known or PoliciesView(),
         lambda broker: (served or {}).get(broker, {}),
         lambda broker: (topics or {}).get(broker, 0),
+        lambda namespace, broker: (served or {}).get(broker, {}).get(namespace, 0),
         settling=frozenset(settling),
     )
 

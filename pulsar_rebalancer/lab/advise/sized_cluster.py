@@ -117,7 +117,12 @@ class SizedCluster:
         for row in np.flatnonzero(owners >= 0).tolist() if self.compares else ():
             served[self.brokers[owners[row]]][namespace_of(self.names[row])] += 1
             topics[self.brokers[owners[row]]] += int(self.topics[row])
-        facts = FilterFacts(self.policies, served.__getitem__, topics.__getitem__)
+        facts = FilterFacts(
+            self.policies,
+            served.__getitem__,
+            topics.__getitem__,
+            lambda namespace, broker: served[broker][namespace],
+        )
         return self.filters.allowed(FilteredBundle(bundle), brokers, facts).brokers
 
 
