@@ -141,8 +141,6 @@ def forget_old_intents(intents: Intents, now_ms: int, believed_ms: int) -> Inten
     be believed if they came again. `believed_ms`: largest distance of a believed record from the
     cluster's time.
     """
-    if intents == NO_INTENTS:
-        return intents
     ended = tuple(status for status in intents.ended if status.since_ms > now_ms - _SHOWN_MS)
     seen = {id_: ts for id_, ts in intents.seen.items() if abs(ts - now_ms) <= believed_ms}
     return replace(intents, ended=ended[-_SHOWN:], seen=seen)

@@ -25,9 +25,7 @@ from strategies.cluster.cluster_state import (
 )
 from strategies.cluster.packed_records import pack_record
 from strategies.cluster.remembered_intents import (
-    NO_INTENTS,
     Answers,
-    Drain,
     Intents,
     move_intents_back,
 )
@@ -227,20 +225,18 @@ def begin_again_if_away(last_ms: int, store: StateStore, settings: RoundSettings
 
 
 def _keep_requests(intents: Intents) -> Intents:
-    if intents == NO_INTENTS:
-        return intents
-    drains = {broker: _without_figures(drain) for broker, drain in intents.drains.items()}
+    """Returns the intents without what rounds have measured of drains."""
+    drains = {
+        broker: replace(
+            drain,
+            seen=(),
+            gone=(),
+            answers=Answers(),
+            left=None,
+            total=None,
+            left_ms=None,
+            error_ms=None,
+        )
+        for broker, drain in intents.drains.items()
+    }
     return replace(intents, drains=drains)
-
-
-def _without_figures(drain: Drain) -> Drain:
-    return replace(
-        drain,
-        seen=(),
-        gone=(),
-        answers=Answers(),
-        left=None,
-        total=None,
-        left_ms=None,
-        error_ms=None,
-    )
