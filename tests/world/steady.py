@@ -86,7 +86,8 @@ def loaded(
 
     if isinstance(usage, float):
         usage = [usage + sum(one.values()) for one in held]
-    return LoadedBrokers(np.array(usage), np.ones(len(held)), pieces, takers)
+    shown = np.array(usage)
+    return LoadedBrokers(shown, np.ones(len(held)), pieces, takers, shown)
 
 
 def played(*minutes: Sequence[BrokerLoad]) -> list[Shedding]:

@@ -46,16 +46,16 @@ class LoadedBrokers:
     that policies and filters allow. `apart`: points; only brokers at least this far above the
     emptiest give bundles, and only those as far below the fullest take some. `served`: namespace →
     int64[n], number of its bundles; None where it does not limit moves. `shown`: float64[n] in
-    points, usages that the brokers show, where `usage` is an estimate.
+    points, usages that the brokers show, which `usage` estimates.
     """
 
     usage: Floats
     capacity: Floats
     pieces: Callable[[int], Pieces]
     takers: Callable[[str, int], Bools]
+    shown: Floats
     apart: float = 0.0
     served: Callable[[str], Ints] | None = None
-    shown: Floats | None = None
 
     def move(self, source: int, at: int, destination: int, exchange: int = 0) -> "PlannedMove":
         """The move of a bundle of `source`, the one at this place of its pieces."""
@@ -74,8 +74,6 @@ class LoadedBrokers:
         """How much fuller than the source was (points, 0 or less) a move may make its destination,
         so that it is not fuller by `usage` nor by `shown`.
         """
-        if self.shown is None:
-            return 0.0
         above, under = (self.shown[row] - self.usage[row] for row in (source, destination))
         return min(0.0, float(above - under))
 
@@ -229,9 +227,9 @@ class PlannedCluster:
             np.array(capacity),
             self.pieces,
             self.takers,
+            shown,
             self.apart,
             None if self.view.even is None else cache(self._numbers),
-            shown,
         )
 
     @cached_property
