@@ -196,13 +196,13 @@ class Destinations:
             return allowed
         return replace(allowed, refused={**self._closed, **allowed.refused})
 
-    def mark(self) -> tuple[Ledger, Memory]:
+    def mark(self) -> tuple[int, Memory]:
         """The current state, for `back_to`."""
-        return self._ledger.copy(), self.memory
+        return len(self._ledger.moves), self.memory
 
-    def back_to(self, mark: tuple[Ledger, Memory]) -> None:
+    def back_to(self, mark: tuple[int, Memory]) -> None:
         """Restores the state of `mark`: drops all destinations named since."""
-        self._ledger, self.memory = mark
+        self._ledger, self.memory = self._ledger.of_first(mark[0]), mark[1]
 
     def refusal(
         self, decision: Decision, destination: str, together: Sequence[Decision] = ()

@@ -49,19 +49,14 @@ class Ledger:
         self._arriving_topics: dict[str, int] = {}
         # Broker → namespace → bundles that arrive, less those that leave.
         self._moving: dict[str, dict[str, int]] = {}
+        #: The counted moves, in their order.
+        self.moves: list[CountedMove] = []
 
-    def copy(self) -> "Ledger":
-        """An independent ledger with the same moves; shares the counts of tables as long as they
-        are valid.
-        """
+    def of_first(self, moves: int) -> "Ledger":
+        """A ledger of the same brokers with this number of the moves counted so far."""
         other = Ledger(tuple(self._brokers.values()), self._weights)
-        other._figures, other._candidates = dict(self._figures), dict(self._candidates)
-        other._served, other._topics = dict(self._served), dict(self._topics)
-        other._counted = {namespace: dict(brokers) for namespace, brokers in self._counted.items()}
-        other._arriving = {broker: dict(bundles) for broker, bundles in self._arriving.items()}
-        other._arriving_topics = dict(self._arriving_topics)
-        other._leaving = {broker: dict(bundles) for broker, bundles in self._leaving.items()}
-        other._moving = {broker: dict(moving) for broker, moving in self._moving.items()}
+        for move in self.moves[:moves]:
+            other.count(move)
         return other
 
     def candidate(self, broker: str) -> Candidate | None:
@@ -159,6 +154,7 @@ class Ledger:
 
     def count(self, move: CountedMove) -> None:
         """Counts the move as done."""
+        self.moves.append(move)
         load = self._brokers.get(move.source)
         if load is not None:
             self._leave(move)

@@ -51,6 +51,7 @@ class Bound(NamedTuple):
 
 
 BROKER = Bound("brokers of the cluster, and those that left within a day", lambda of: of.brokers)
+TABLE = Bound("a table and a note of each", lambda of: 2 * of.brokers)
 BUNDLE = Bound("bundles of the cluster, and those that left within a day", lambda of: of.bundles)
 COMMAND = Bound("commands of the last day", lambda of: of.commands)
 HOUR = Bound("rounds of the last hour", lambda of: of.rounds)
@@ -64,10 +65,7 @@ def each(bound: Bound, *names: str) -> dict[str, Bound]:
 #: The collections of the state. All other fields are a figure, a time, a name or a text of a
 #: record, or an object with fields of its own.
 BOUNDS: Mapping[type, Mapping[str, Bound]] = {
-    InMemoryStore: {
-        "_brokers": BROKER,
-        "_tables": Bound("a table and a note of each", lambda of: 2 * BROKER.most(of)),
-    },
+    InMemoryStore: {"_brokers": BROKER, "_tables": TABLE},
     ClusterState: {
         **each(BUNDLE, "in_flight", "cooling", "departed", "gained", "advised", "orders"),
         **each(BROKER, "missing", "gone", "trailing", "overtaken"),
