@@ -10,6 +10,7 @@ from strategies.bundles import namespace_of
 from strategies.cluster.model import BrokerLoad
 from strategies.figures.usage import weighted_usage, weighted_usages
 from strategies.figures.usage_after_moves import burdened, share_of_traffic
+from strategies.ordered_sum import ordered_sum
 from strategies.placement.contract import UNKNOWN, Averages, Candidate
 from strategies.settings import Weights
 
@@ -43,12 +44,8 @@ class Ledger:
         self._candidates: dict[str, Candidate] = {}
         self._served: dict[str, Mapping[str, int]] = {}
         self._counted: dict[str, dict[str, int]] = {}
-        self._topics: dict[str, int] = {}
         self._arriving: dict[str, dict[str, Averages]] = {}
         self._leaving: dict[str, dict[str, Averages]] = {}
-        self._arriving_topics: dict[str, int] = {}
-        # Broker → namespace → bundles that arrive, less those that leave.
-        self._moving: dict[str, dict[str, int]] = {}
         #: The counted moves, in their order.
         self.moves: list[CountedMove] = []
 
@@ -122,20 +119,21 @@ class Ledger:
         counted = self._counted.setdefault(namespace, {})
         if broker not in counted:
             counted[broker] = load.count_bundles(namespace)
-        return max(0, counted[broker] + self._moving.get(broker, {}).get(namespace, 0))
+        arriving = _of_namespace(self._arriving.get(broker), namespace)
+        leaving = _of_namespace(self._leaving.get(broker), namespace)
+        return max(0, counted[broker] + arriving - leaving)
 
     def topics(self, broker: str) -> int:
         """Topics on a broker by its newest report, moves not included."""
         load = self._brokers.get(broker)
-        if load is not None and load.summary is not None:
-            return load.summary.topics
-        if broker not in self._topics:
-            self._topics[broker] = 0 if load is None else int(load.bundles.topics.sum())
-        return self._topics[broker]
+        if load is None:
+            return 0
+        return int(load.bundles.topics.sum()) if load.summary is None else load.summary.topics
 
     def arriving_topics(self, broker: str) -> int:
         """Topics of the bundles on their way to a broker."""
-        return self._arriving_topics.get(broker, 0)
+        arriving = self._arriving.get(broker, {}).values()
+        return ordered_sum(averages.topics for averages in arriving) if arriving else 0
 
     def usage_with(self, broker: str, bundle: str, source: str) -> float:
         """Usage (fraction) of a broker after it takes this bundle too."""
@@ -159,7 +157,7 @@ class Ledger:
         if load is not None:
             self._leave(move)
         if move.destination is not None and move.destination in self._brokers:
-            self._arrive(move.destination, move)
+            self._arriving.setdefault(move.destination, {})[move.bundle] = move.averages
             self._forget(move.destination)
         if load is None or move.shown:
             return
@@ -170,27 +168,17 @@ class Ledger:
                 self._figures[move.destination], load.figures, share
             )
 
-    def _arrive(self, broker: str, move: CountedMove) -> None:
-        before = self._arriving.get(broker, {}).get(move.bundle)
-        topics = move.averages.topics - (0 if before is None else before.topics)
-        self._arriving_topics[broker] = self.arriving_topics(broker) + topics
-        self._note(broker, self._arriving, move, 1)
-
     def _leave(self, move: CountedMove) -> None:
         """Counts the bundle as gone from its source, unless the source no longer lists it."""
         if self._brokers[move.source].bundles.row(move.bundle) is not None:
-            self._note(move.source, self._leaving, move, -1)
+            self._leaving.setdefault(move.source, {})[move.bundle] = move.averages
         self._forget(move.source)
-
-    def _note(
-        self, broker: str, moves: dict[str, dict[str, Averages]], move: CountedMove, sign: int
-    ) -> None:
-        some = moves.setdefault(broker, {})
-        if move.bundle not in some:
-            moving, namespace = self._moving.setdefault(broker, {}), namespace_of(move.bundle)
-            moving[namespace] = moving.get(namespace, 0) + sign
-        some[move.bundle] = move.averages
 
     def _forget(self, broker: str) -> None:
         self._candidates.pop(broker, None)
         self._served.pop(broker, None)
+
+
+def _of_namespace(moving: Mapping[str, Averages] | None, namespace: str) -> int:
+    """Number of bundles of a namespace among those that move."""
+    return sum(namespace_of(bundle) == namespace for bundle in moving) if moving else 0
