@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from pulsar_rebalancer.lab.advise.broker_counts import Plan, departure, fewest
+from pulsar_rebalancer.lab.advise.broker_counts import Plan, departure, fewest, plan_on
 from pulsar_rebalancer.lab.advise.bundle_counts import enough, present_pieces
 from pulsar_rebalancer.lab.advise.sized_cluster import SizedCluster
 from strategies.bundles import Floats, namespace_of
@@ -118,6 +118,18 @@ def test_a_broker_of_an_isolated_namespace_may_not_go_where_no_other_may_take_it
     alone = replace(cluster, policies=read_policies(isolation("t/a", "b[0-1]")))
     assert departure(cluster, "b0:8080", AT_MOST)["may_go"] == "yes"
     assert departure(alone, "b0:8080", AT_MOST)["may_go"] == "no"
+
+
+def test_while_its_primary_brokers_live_a_namespace_stays_on_them() -> None:
+    """Four bundles of an isolated namespace fit on its two brokers; after a death, on a standby."""
+    cluster = a_cluster(np.array([[0.4]] * 4 + [[0.1]] * 2), [1.0] * 5)
+    spaces = ["t/a"] * 4 + ["t/b"] * 2
+    names = (f"{space}/{name[4:]}" for space, name in zip(spaces, cluster.names, strict=True))
+    policies = read_policies(isolation("t/a", "b[0-1]", '"b3"', least=2))
+    cluster = replace(cluster, names=tuple(names), policies=policies, owners=np.array([0, 1] * 3))
+    plan, _ = plan_on(cluster, range(5), AT_MOST)
+    assert plan is not None
+    assert list(overloads(cluster, plan, AT_MOST)) == []
 
 
 def test_an_anti_affinity_group_is_spread() -> None:

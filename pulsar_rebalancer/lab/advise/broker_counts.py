@@ -83,7 +83,7 @@ def _deaths(
     deaths = {}
     for dead in rows:
         kept, left = np.where(owners == dead, -1, owners), [row for row in rows if row != dead]
-        after, _ = _placed(cluster, left, kept, at_most, _NODES)
+        after, _ = _placed(cluster, left, kept, at_most, nodes=_NODES)
         if after is None:
             break
         deaths[cluster.brokers[dead]] = _named(cluster, after, np.flatnonzero(kept < 0))
@@ -115,17 +115,29 @@ def _placements(
     rooms = sorted((-float(_room(cluster, at_most)[row]), row) for row in rows)
     spares = dict(rooms if not cluster.has_policies else zip(rows, rows, strict=True))
     for spare in islice(spares.values(), _SPARED):
-        yield _placed(cluster, [row for row in rows if row != spare], nowhere, at_most)
+        owners, none = _placed(cluster, [row for row in rows if row != spare], nowhere, at_most)
+        if owners is not None and cluster.has_policies:
+            # While the spared broker lives, policies may allow fewer brokers.
+            owners, _ = _placed(cluster, rows, nowhere, at_most, spare=spare)
+        yield owners, none
 
 
 def _placed(
-    cluster: SizedCluster, rows: Sequence[int], kept: Ints, at_most: float, nodes: int | None = None
+    cluster: SizedCluster,
+    rows: Sequence[int],
+    kept: Ints,
+    at_most: float,
+    *,
+    nodes: int | None = None,
+    spare: int | None = None,
 ) -> tuple[Ints | None, bool]:
-    """The brokers of all bundles: `kept`, and for those without one, some of these; else whether it
-    is proven that there are none.
+    """The brokers of all bundles: `kept`, and for those without one, some of these except for
+    `spare`; else whether it is proven that there are none.
     """
     homeless = np.flatnonzero(kept < 0)
     demand = cluster.demand(homeless, rows, kept, at_most)
+    if spare is not None:
+        demand.start[rows.index(spare)] = demand.room[rows.index(spare)]
     found, none = pack(demand) if nodes is None else pack(demand, nodes)
     if found is None:
         return None, none
@@ -144,7 +156,7 @@ def departure(cluster: SizedCluster, broker: str, at_most: float) -> dict[str, A
     plan, none = plan_on(cluster, rows, at_most)
     careful = cluster.with_margin, rows, at_most - cluster.unsure
     safe = None if plan is None else plan_on(*careful)[0]
-    after, _ = _placed(cluster, rows, np.where(mine, -1, cluster.owners), at_most, _NODES)
+    after, _ = _placed(cluster, rows, np.where(mine, -1, cluster.owners), at_most, nodes=_NODES)
     return {
         "broker": broker,
         "may_go": ("yes" if safe else "tight") if plan else "no" if none else "not-found",
