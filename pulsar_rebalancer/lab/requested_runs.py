@@ -4,22 +4,28 @@ list, and performs them in this process or in several. Results are in the order 
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan, nan
+from pathlib import Path
 from typing import Any
 
 from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.simulation.metrics.figures import RunFigures
 from pulsar_rebalancer.lab.simulation.metrics.operations import Operation
-from pulsar_rebalancer.lab.simulation.scenario_loop import SimulationTask, run
+from pulsar_rebalancer.lab.simulation.scenario_loop import SimulatedRun, SimulationTask, run
 from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from pulsar_rebalancer.lab.simulation.scenarios.schema import Scenario
+from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings, resolved
 from pulsar_rebalancer.settings.setting_paths import Shedders, all_leaves
 from pulsar_rebalancer.settings.value_sources import Assignment, flattened, from_flags, parse
+from sinks.recordings.copy_topic import new_recording
+from sinks.wire.operator_records import encode_intent
+from strategies.cluster.intent_records_and_states import Intent
+from strategies.cluster.model import TelemetryRecord
 from strategies.errors import SettingsError
 from strategies.fold.engine import placement_of
 from strategies.shedding.registry import SHEDDERS
@@ -60,7 +66,7 @@ class StrategyChoice:
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run. `scenario`: a name or a path; `choice` None = the scenario's own strategy;
-    `changes`: top-level keys of the scenario.
+    `changes`: top-level keys of the scenario; `record`: the recording of its telemetry.
     """
 
     scenario: str
@@ -70,6 +76,7 @@ class RunRequest:
     changes: Mapping[str, Any] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     shedders: Shedders = SHEDDERS
+    record: Path | None = None
 
     def task(self) -> SimulationTask:
         """The task of the run. Raises SettingsError with all errors of the scenario and the
@@ -196,9 +203,9 @@ class Made:
 
 
 def make(request: RunRequest, keep: bool = False) -> Made:
-    """Performs one run. `keep`: keeps its timeline."""
+    """Performs one run. `keep`: keeps its timeline. Raises SinkError if it cannot be recorded."""
     task = request.task()
-    done = run(task)
+    done = run(task) if request.record is None else _recorded(task, request.record)
     return Made(
         request,
         task.named.name,
@@ -209,6 +216,16 @@ def make(request: RunRequest, keep: bool = False) -> Made:
         done.timeline if keep else None,
         done.operations,
     )
+
+
+def _recorded(task: SimulationTask, target: Path) -> SimulatedRun:
+    writer = TelemetryWriter()
+
+    def encoded(record: TelemetryRecord) -> bytes:
+        return encode_intent(record) if isinstance(record, Intent) else writer.json(record)
+
+    with new_recording(target) as file:
+        return run(replace(task, record=lambda records: file.append(map(encoded, records))))
 
 
 def make_all(

@@ -74,12 +74,10 @@ def record(
     Exception: a lost topic ends a copy that waits for records, and what was recorded stays
     (`Recorded.lost`). `unread` counts unreadable records. Raises SinkError.
     """
-    ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
-    opened = ColumnarRecording if ending == ENDING else Recording
     records = size = 0
     lost: list[SinkError] = []
     unread = unread or Skipped("the topic", "record")
-    with _replacing(target, ending) as part, opened(part) as recording:
+    with new_recording(target) as recording:
         for found in _until_lost(_blocks(reader, until, stop, outage), until, lost):
             values = [value for _, value in readable(found, as_line, unread)]
             recording.append(values)
@@ -87,6 +85,17 @@ def record(
             size += sum(len(value) + 1 for value in values)
             log(f"{records} records")
     return Recorded(records, size, stop.by, lost[0] if lost else None)
+
+
+@contextmanager
+def new_recording(target: Path) -> Iterator[Recording | ColumnarRecording]:
+    """A recording that becomes the target when the block ends without an error; its form is that of
+    the target's ending. Raises SinkError.
+    """
+    ending = next((known for known in ENDINGS if target.name.endswith(known)), "")
+    opened = ColumnarRecording if ending == ENDING else Recording
+    with _replacing(target, ending) as part, opened(part) as recording:
+        yield recording
 
 
 def converted(source: str, target: Path, limits: WireLimits) -> Recorded:

@@ -56,7 +56,7 @@ class _Recorder:
     """The cluster's own balancer. Its moves are in the reports; it publishes no outcomes."""
 
     def __init__(self, recording: Recording, cluster: PolledCluster) -> None:
-        self._recording, self._writer = recording, TelemetryWriter(cluster)
+        self._recording, self._writer = recording, TelemetryWriter(cluster.start_ms)
         self._decider = EngineDecider(OWN)
 
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:

@@ -116,7 +116,7 @@ def test_moves_in_one_cluster_leave_bundles_of_the_same_names_in_another_alone(
 ) -> None:
     lines = list(islice(an_hour(), 4 * 40))
     cluster = a_cluster()
-    writer = TelemetryWriter(cluster)
+    writer = TelemetryWriter(cluster.start_ms)
     others = [
         writer.json(seen).replace(b'"c1"', b'"c2"').replace(b"broker-", b"other-")
         for _ in range(40)

@@ -110,7 +110,7 @@ def test_two_hundred_rounds_in_a_loop_equal_a_replay_of_the_same_log(tmp_path: P
         "utf-8",
     )
     cluster = skewed_cluster(bundles=48, usage=(0.89, 0.4, 0.1))
-    writer, outcomes, moved = TelemetryWriter(cluster), tuple[Outcome, ...](), 0
+    writer, outcomes, moved = TelemetryWriter(cluster.start_ms), tuple[Outcome, ...](), 0
 
     with piped("--config", str(config)) as pipe:
         for number in range(1, ROUNDS + 1):

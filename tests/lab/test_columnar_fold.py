@@ -79,7 +79,7 @@ def an_hour(rounds: int = 60) -> Iterator[bytes]:
     silent.
     """
     cluster, draw, before = a_cluster(), Random(7), list[bytes]()
-    writer = TelemetryWriter(cluster)
+    writer = TelemetryWriter(cluster.start_ms)
     for number in range(rounds):
         if number in (20, 30, 52, 56):
             carry(

@@ -47,6 +47,19 @@ def simulated(scenario: object, *words: object, seeds: int = 1) -> Answer:
     return answer
 
 
+@pytest.mark.parametrize(("scenario", "drains"), [("namespaces", False), ("rolling-restart", True)])
+def test_the_telemetry_of_a_run_is_recorded_with_policies_and_intents(
+    tmp_path: Path, scenario: str, drains: bool
+) -> None:
+    recording = tmp_path / "run.jsonl.gz"
+    simulated(scenario, "--minutes", 24, "--record", recording)
+    replayed = rebalancer("replay", recording, "--json").json
+    assert (replayed["rejected"]["total"], replayed["rounds"]) == (0, 24)
+    assert (replayed["commands"] > 0) is drains
+    again = rebalancer("simulate", scenario, "--record", recording)
+    assert (again.code, "--force replaces it" in again.words) == (2, True)
+
+
 def test_a_hot_broker_is_relieved_and_the_table_says_so(small: Path) -> None:
     runs = simulated(small, "--strategy", "threshold/fixed", "--json", seeds=2).json["runs"]
     assert [run["seed"] for run in runs] == [1, 2]

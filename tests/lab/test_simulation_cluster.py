@@ -71,7 +71,7 @@ def test_no_machine_does_more_than_it_can() -> None:
 
 def test_gains_and_losses_are_reported_once_and_a_new_bundle_is_listed_last() -> None:
     cluster = small_cluster()
-    writer = TelemetryWriter(cluster)
+    writer = TelemetryWriter(cluster.start_ms)
 
     def reports() -> dict[str, Any]:
         told = [json.loads(writer.json(seen)) for seen in cluster.collect()]

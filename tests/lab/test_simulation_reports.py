@@ -36,7 +36,7 @@ def passes(count: int = 1) -> list[TelemetryRecord]:
 
 def to_json(seen: TelemetryRecord) -> bytes:
     """The first record of its broker."""
-    return TelemetryWriter(skewed_cluster(bundles=32)).json(seen)
+    return TelemetryWriter().json(seen)
 
 
 def over_the_wire(seen: TelemetryRecord) -> Any:

@@ -66,7 +66,7 @@ def breathe(cluster: PolledCluster, number: int) -> None:
 
 
 def recording(folder: Path, cluster: PolledCluster, passes: int = 40) -> Path:
-    lines, writer = folder / "lines.jsonl", TelemetryWriter(cluster)
+    lines, writer = folder / "lines.jsonl", TelemetryWriter(cluster.start_ms)
     with lines.open("wb") as file:
         for number in range(passes):
             breathe(cluster, number)

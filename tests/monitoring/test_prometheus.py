@@ -49,7 +49,7 @@ def telemetry() -> list[bytes]:
     none.
     """
     there = cluster(UNEVEN)
-    writer, decider = TelemetryWriter(there), EngineDecider(EngineSettings())
+    writer, decider = TelemetryWriter(there.start_ms), EngineDecider(EngineSettings())
     lines, outcomes = [b"no record"], tuple[Outcome, ...]()
     for _ in range(MINUTES):
         records = [*outcome_reports(outcomes), *there.collect()]

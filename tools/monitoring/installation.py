@@ -145,7 +145,7 @@ class Installation:
                 folder,
                 lambda _: DiskSpace(100.0 * GIB, self.free_bytes),
             )
-        self._writer = TelemetryWriter(cluster)
+        self._writer = TelemetryWriter(cluster.start_ms)
         self._outcomes: Sequence[Outcome] = ()
 
     def minutes(self, count: int) -> None:

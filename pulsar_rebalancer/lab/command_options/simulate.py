@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,6 +53,13 @@ _Bundles = Annotated[
         "namespace of this Pulsar release has.",
     ),
 ]
+_Record = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the telemetry of the first run as a recording, as `record` does.",
+    ),
+]
 _Jobs = Annotated[
     int | None,
     typer.Option(
@@ -75,6 +84,8 @@ def simulate(
     jobs: _Jobs = None,
     overrides: options.Overrides = None,
     html: html_and_recording_options.Html = None,
+    record: _Record = None,
+    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Run strategies on modelled clusters in virtual time.
@@ -91,6 +102,8 @@ def simulate(
         scenario_list_and_output.list_scenarios(as_json)
         return
     html_and_recording_options.check_target(html)
+    if record is not None:
+        options.check_recording(record, force)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = read_scenarios.published() if compared else _names(scenarios) or read_scenarios.names()
@@ -106,6 +119,7 @@ def simulate(
     requested_runs.checked(
         [request for request in requests if request.seed == first_seed]
     )  # before the first run
+    requests[0] = replace(requests[0], record=record)
     with scenario_list_and_output.progress(len(requests)) as advance:
         made = requested_runs.make_all(
             requests,

@@ -158,7 +158,7 @@ class DemoTopics:
         """`uris`: by the names of their settings. The first publish creates the folder of a file
         topic.
         """
-        self._key, self._writer = cluster.name, TelemetryWriter(cluster)
+        self._key, self._writer = cluster.name, TelemetryWriter(cluster.start_ms)
         self._publishers = {name: open_publisher(uri, access) for name, uri in uris.items()}
         self._readers = {name: open_reader(uri, access, follow=True) for name, uri in uris.items()}
         self._commands: dict[str, Command] = {}

@@ -53,7 +53,7 @@ _LIMITED = (
 @dataclass(frozen=True, slots=True)
 class SimulationTask:
     """Parameters of one run. `reached`: whether a round meets the strategy's goal; `label`: its
-    name in tables.
+    name in tables; `record`: takes the telemetry of each round.
     """
 
     named: Named
@@ -63,6 +63,7 @@ class SimulationTask:
     label: str
     goal: str = ""
     shown: Mapping[str, Scalar] | None = None
+    record: Callable[[Sequence[TelemetryRecord]], None] = lambda _: None
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +170,9 @@ class _Running:
             now_s = number * PERIOD_S
             self._happen(now_s)
             self._world.measure(now_s)
-            answer = self._decider.decide_if_closed(self._records(now_s))
+            records = self._records(now_s)
+            self._task.record(records)
+            answer = self._decider.decide_if_closed(records)
             assert answer is not None or self._scenario.disturbances != Disturbances(), (
                 "each pass of an undisturbed cluster closes a round"
             )

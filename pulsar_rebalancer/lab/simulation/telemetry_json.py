@@ -9,14 +9,14 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS
-from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_MS, START_MS
 from strategies.cluster.model import (
     BundleStats,
     Figures,
     LoadReport,
     Outcome,
     OutcomeReport,
+    Policies,
     Sweep,
     TelemetryRecord,
 )
@@ -34,8 +34,9 @@ class TelemetryWriter:
     the broker's previous one.
     """
 
-    def __init__(self, cluster: PolledCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, start_ms: int = START_MS) -> None:
+        """`start_ms`: when the brokers started."""
+        self._start_ms = start_ms
         self._listed: dict[str, tuple[str, ...]] = {}
 
     def json(self, record: TelemetryRecord) -> bytes:
@@ -61,6 +62,10 @@ class TelemetryWriter:
                     "missing": dict(record.missing),
                 }
                 return {"v": 1, "kind": "sweep", "cluster": record.cluster, "ts": record.ts} | done
+            case Policies():
+                return _envelope("policies", record.cluster, None, record.ts) | {
+                    "report": json.loads(record.snapshot)
+                }
         raise TypeError(f"a modelled cluster publishes no such record: {record!r:.200}")
 
     def _report(self, report: LoadReport, figures: Figures, bundles: BundleStats) -> dict[str, Any]:
@@ -87,7 +92,7 @@ class TelemetryWriter:
             "msgThroughputOut": figures.traffic.msg_throughput_out,
             "msgRateIn": figures.traffic.msg_rate_in,
             "msgRateOut": figures.traffic.msg_rate_out,
-            "lastUpdate": report.ts - (report.ts - self._cluster.start_ms) % PERIOD_MS,
+            "lastUpdate": report.ts - (report.ts - self._start_ms) % PERIOD_MS,
             "lastStats": {name: _stats(*row) for name, *row in columns},
             "numTopics": int(bundles.topics.sum()),
             "numBundles": len(names),
@@ -100,18 +105,19 @@ class TelemetryWriter:
             "protocols": {},
             "advertisedListeners": {},
             "loadManagerClassName": MANAGER,
-            "startTimestamp": self._cluster.start_ms,
+            "startTimestamp": self._start_ms,
             "maxResourceUsage": unweighted_usage(figures),
             "loadReportType": "LocalBrokerData",
         }
 
     def _changes(self, broker: str, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-        """Bundles gained, in the order of the report, and lost, in the order of the cluster."""
-        before, now = frozenset(self._listed.get(broker, ())), frozenset(names)
+        """Bundles gained, and lost, each in the order of the report that lists them."""
+        before, now = self._listed.get(broker, ()), frozenset(names)
         self._listed[broker] = names
-        return [name for name in names if name not in before], sorted(
-            before - now, key=self._cluster.world.names.index
-        )
+        known = frozenset(before)
+        return [name for name in names if name not in known], [
+            name for name in before if name not in now
+        ]
 
 
 def outcome_fields(outcome: Outcome) -> dict[str, Any]:
