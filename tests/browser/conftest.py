@@ -57,7 +57,7 @@ def open_page(open_url: Open) -> Open:
     def open_(path: Path, device: Device = DESKTOP, **more: object) -> Page:
         page = open_url(path.as_uri(), ("file:", "data:", "blob:"), device, **more)
         page.wait_for_selector("html[data-drawn=yes]")
-        page.wait_for_selector("#usage .main-svg")
+        page.wait_for_selector("#usage .main-svg, #chart-0 .main-svg")
         return page
 
     return open_

@@ -23,11 +23,13 @@ from strategies.shedding.steady.settings import SteadySettings
 from strategies.shedding.threshold.settings import ThresholdSettings
 from tests.browser.conftest import Open
 from tests.chromium import DESKTOP, PHONE
+from tests.lab.test_cli_advise import SCRIPT, hostile, log
 from tests.unit.command_line import rebalancer
-from tests.world.uneven_log import uneven
+from tests.world.uneven_log import recorded, uneven
 
 pytestmark = [pytest.mark.lab, pytest.mark.browser]
 ROUNDS = 12
+ADVICE = ["Brokers", "Bundles", "Partitions", "When"]
 #: A4 between its margins, in pixels of a style sheet.
 PAPER: dict[str, object] = {"viewport": {"width": 720, "height": 1_000}}
 #: As the demo has them.
@@ -287,6 +289,23 @@ def test_a_report_of_extreme_times_opens(
         "document.getElementById('usage').layout.xaxis.range.map(at => new Date(at).getTime())"
     )
     assert all(isinstance(at, (int, float)) for at in axis)
+
+
+@pytest.mark.parametrize("device", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_page_of_advice_has_its_first_sentence_its_charts_and_nothing_of_runs(
+    tmp_path: Path, open_page: Open, device: dict[str, object]
+) -> None:
+    path = tmp_path / "advice.html"
+    lines = hostile(log(lambda at, minute: 800.0))
+    done = rebalancer("advise", recorded(tmp_path, lines), "--html", path)
+    assert done.code == exit_codes.OK, done.err
+    page = open_page(path, device)
+    assert page.inner_text("h1").startswith(f"The Pulsar cluster {SCRIPT} has 4 servers (brokers)")
+    assert page.locator("#chart-0 .scatterlayer .trace").count() == 2
+    assert page.locator("#chart-3 .barlayer .point path").count() == 24
+    assert page.locator("h2:visible").all_inner_texts() == ADVICE
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def test_names_are_text_and_never_markup(tmp_path: Path, open_page: Open) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pulsar_rebalancer.lab.advise.sized_cluster import growth_of
+from tests.lab.test_report import page_data
 from tests.telemetry_lines import (
     broker_load,
     bundle,
@@ -21,6 +22,7 @@ from tests.unit.command_line import Answer, rebalancer
 from tests.world.sized_clusters import isolation
 from tests.world.uneven_log import recorded
 
+SCRIPT = "</script><img src=x onerror=alert(1)>"
 BROKERS = [f"b{at}:8080" for at in range(4)]
 Rates = Callable[[int, int], float]
 
@@ -54,7 +56,8 @@ def advised(folder: Path, lines: list[bytes], *words: object) -> Answer:
 def test_steady_load_needs_as_many_brokers_as_it_fills_and_one_more(tmp_path: Path) -> None:
     # 1.28 brokers of work, at most 81 points each: two, and one that may die.
     answer = advised(tmp_path, log(lambda at, minute: 800.0), "--json").json
-    assert answer["text"].startswith("c needs 3 servers (brokers)")
+    first = "The Pulsar cluster c has 4 servers (brokers) and needs only 3 to stay below 85 % busy "
+    assert answer["text"].startswith(f"{first}even if one of them fails: 1 can be removed.")
     brokers = answer["brokers"]
     assert (brokers["recorded"]["found"], brokers["needed"]["found"]) == (3, 3)
     assert [one["may_go"] for one in brokers["each"]] == ["yes"] * 4
@@ -113,6 +116,29 @@ def test_moves_cost_least_in_the_hours_with_the_least_load(tmp_path: Path) -> No
     answer = advised(tmp_path, lines, "--json").json
     assert 1 <= answer["when"]["best"] <= 3
     assert answer["when"]["part"] < 0.8
+
+
+def hostile(lines: list[bytes]) -> list[bytes]:
+    """The records of a cluster and a namespace with names that a browser and a shell would run."""
+    renamed = [one.replace(b'"t/ns/', b'"t/$(id)/') for one in lines]
+    return [json.dumps({**json.loads(one), "cluster": SCRIPT}).encode() for one in renamed]
+
+
+def test_the_page_says_what_the_terminal_says_and_draws_usage_and_hours(tmp_path: Path) -> None:
+    file = tmp_path / "advice.html"
+    lines = hostile(log(lambda at, minute: 900.0 if minute == 20 else 800.0))
+    answer = advised(tmp_path, lines, "--per-partition", 0.1, "--html", file)
+    data, told = page_data(file.read_text()), " ".join(answer.out.split())
+    assert SCRIPT not in file.read_text()
+    assert data["verdict"]["level"] == "unsure"
+    for text in (data["verdict"]["headline"], *(one["text"] for one in data["sections"])):
+        assert " ".join(text.split()) in told
+    brokers, bundles, _, when = data["sections"]
+    assert [row[0] for row in brokers["tables"][1]["rows"]] == BROKERS
+    assert brokers["commands"][0].startswith("rebalancer move 't/$(id)/0x")
+    assert all(one in answer.out for one in brokers["commands"])
+    assert max(brokers["chart"]["y"]) == pytest.approx(40)
+    assert (bundles["chart"], len(when["chart"]["loads"])) == (None, 1)
 
 
 def test_policies_of_the_recording_hold(tmp_path: Path) -> None:

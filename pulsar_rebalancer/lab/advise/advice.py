@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,8 @@ def _moves(cluster: SizedCluster, plan: Plan) -> Iterator[str]:
     for name, row in zip(cluster.names, cluster.owners.tolist(), strict=True):
         goal, listed = plan["owners"][name], row >= 0 and not name.endswith(REST)
         if gone and listed and cluster.brokers[row] != goal:
-            yield f"rebalancer move {name} --to {goal} --reason 'fewer brokers'"
-    yield from (f"rebalancer drain {broker} --reason 'fewer brokers'" for broker in gone)
+            yield f"rebalancer move {quote(name)} --to {quote(goal)} --reason 'fewer brokers'"
+    yield from (f"rebalancer drain {quote(broker)} --reason 'fewer brokers'" for broker in gone)
 
 
 def _bundles(cluster: SizedCluster, most: float) -> Answers:
@@ -101,7 +102,7 @@ def _bundles(cluster: SizedCluster, most: float) -> Answers:
         "bound": best_spread(loads, 100 * cluster.idle / cluster.power, cluster.power / 100),
         "splits": None if splits is None else len(splits),
         "commands": [
-            f"pulsar-admin namespaces split-bundle {one.namespace} --bundle {one.range} "
+            f"pulsar-admin namespaces split-bundle {quote(one.namespace)} --bundle {one.range} "
             "--split-algorithm-name range_equally_divide"
             for one in splits or ()
         ],

@@ -42,6 +42,7 @@ def advise(
     cluster: options.OnlyCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
+    html: html_and_recording_options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Advise on the size of a recorded cluster: the fewest brokers, whether one may go, the bundles
@@ -52,11 +53,13 @@ def advise(
     """
     from pulsar_rebalancer.lab.command_runs.advise import answer
 
+    html_and_recording_options.check_target(html)
     answer(
         recording,
         options.settings(config, overrides),
         days=days,
         cluster=cluster,
+        html=html,
         as_json=as_json,
         at_most=at_most,
         spread=spread,

@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.lab.advise.advice import IN_A_ROW, Answers, advice
 from pulsar_rebalancer.lab.advise.recorded_loads import prepared, read_loads
+from pulsar_rebalancer.lab.command_runs.advice_page import AdviceSection, page_of
 from pulsar_rebalancer.lab.recorded_release import columnar
+from pulsar_rebalancer.lab.report.page import write_page
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.columnar_reading import read_blocks
 from strategies.errors import SettingsError, SinkError
 from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.engine import rules_of
 
-#: Commands and bundles that the page lists; JSON has all.
+#: Commands and bundles that the terminal lists; JSON and page have all.
 _LISTED = 6
 
 
@@ -24,10 +27,13 @@ def answer(
     *,
     days: float,
     cluster: str | None,
+    html: Path | None,
     as_json: bool,
     **question: Any,
 ) -> None:
-    """Prints the advice. `question`: of `advice`. Raises SettingsError and SinkError."""
+    """Prints the advice. `html`: where its page goes; `question`: of `advice`. Raises SettingsError
+    and SinkError.
+    """
     with columnar(recording, settings.connections.wire, console.progress) as path:
         found = prepared(read_blocks(path), days)
         name = cluster or next(iter(found), "")
@@ -38,49 +44,85 @@ def answer(
     if not loads.brokers or not loads.traffic.any():
         raise SinkError(f"{recording}: no broker has traffic in it; record while there is some.")
     one = advice(loads, rules_of(settings.engine), **question)
-    text = headline(one, name)
+    text, parts = headline(one, name), _sections(one, question)
     if as_json:
-        console.print_json("advise", 1, {"cluster": name, "text": text, **one})
-        return
-    brokers, bundles = one["brokers"], one["bundles"]
-    console.show(text, "", _brokers(one), "", _each(brokers["each"], one["at_most"]))
-    _list(brokers["commands"])
-    console.show("", _bundles(bundles, question["spread"]), "", _namespaces(bundles["namespaces"]))
-    _list(bundles["commands"])
-    console.show("", *_partitions(one["partitions"], question["per_partition"] / 1e6))
-    console.show("", _when(**one["when"]), *(_launch(each) for each in one["launches"]))
+        console.print_json("advise", 1, {"cluster": name, "text": " ".join(text), **one})
+    else:
+        _show(text, parts)
+    if html is not None:
+        title, made_by = f"Advice for {name}", f"rebalancer advise {recording.name}"
+        write_page(html, page_of(text, parts, one, loads, title=title, made_by=made_by))
+        console.progress(f"written: {html}")
 
 
-def headline(one: Answers, name: str) -> str:
-    """The advice about brokers in a sentence that needs no knowledge of the product."""
+def headline(one: Answers, name: str) -> tuple[str, str]:
+    """The advice about brokers in a sentence that needs no knowledge of the product, and by what
+    load that is.
+    """
     needed, present, hours = one["brokers"]["needed"], one["brokers"]["present"], one["hours"]
     span = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
     span += "" if hours >= 24 else ", less than a day: record more before you remove one"
-    number = "an unknown number of servers" if needed["found"] is None else ""
     more = (needed["found"] or present) - present
-    step = f"{more} more" if more > 0 else f"{-more} may go" if more else "as many as it needs"
+    number, step = "all of them", ": none can be removed"
+    if needed["found"] is None:
+        number, step = _number(needed), ""
+    elif more > 0:
+        number, step = str(needed["found"]), f": {more} must be added"
+    elif more < 0:
+        number, step = f"only {needed['found']}", f": {-more} can be removed"
     return (
-        f"{name} needs {number or counted(needed['found'], 'server')} (brokers) for its load, so "
-        f"that none is above {100 * one['at_most']:.0f} % busy even if one fails; it has "
-        f"{present}: {_number(needed) if number else step}. This is by the load of {span}."
+        f"The Pulsar cluster {name} has {counted(present, 'server')} (brokers) and needs {number} "
+        f"to stay below {100 * one['at_most']:.0f} % busy even if one of them fails{step}.",
+        f"This is by the load of {span}.",
     )
+
+
+def _sections(one: Answers, question: Answers) -> list[AdviceSection]:
+    brokers, bundles = one["brokers"], one["bundles"]
+    return [
+        AdviceSection(
+            "Brokers",
+            "Each number of brokers is enough even if one of them fails.",
+            [_needed(brokers, one["margin"]), _each(brokers["each"], one["at_most"])],
+            brokers["commands"],
+        ),
+        AdviceSection(
+            "Bundles",
+            "A bundle is a group of topics that moves as a whole. "
+            + _bundles(bundles, question["spread"]),
+            [_namespaces(bundles["namespaces"])],
+            bundles["commands"],
+        ),
+        _partitions(one["partitions"], question["per_partition"] / 1e6),
+        AdviceSection("When", _when(**one["when"])),
+        *map(_launch, one["launches"]),
+    ]
+
+
+def _show(text: Sequence[str], parts: Sequence[AdviceSection]) -> None:
+    console.show(" ".join(text))
+    for part in parts:
+        console.show("", f"{part.title}: {part.text}")
+        for sheet in part.sheets:
+            console.show("", sheet)
+        _list(part.commands)
 
 
 def _list(commands: Sequence[str]) -> None:
     """Prints lines to copy, which are neither wrapped nor indented."""
     rest = commands[_LISTED:]
-    last = [f"# and {len(rest)} more, with --json"] if rest else []
+    last = [f"# and {len(rest)} more, with --json or --html"] if rest else []
     console.say(*[""][: len(commands)], *commands[:_LISTED], *last)
 
 
-def _brokers(one: Answers) -> str:
-    found, margin = one["brokers"], one["margin"]
-    return (
-        f"Brokers: the recorded load needs {_number(found['recorded'])}. With a margin as the "
-        f"recording varies, {100 * margin['load']:.0f} % of load and {100 * margin['usage']:.1f} "
-        f"points of usage: {_number(found['needed'])}. Twice the recorded load: "
-        f"{_number(found['doubled'])}."
-    )
+def _needed(found: Answers, margin: Answers) -> console.Sheet:
+    varied = f"{100 * margin['load']:.0f} % of load and {100 * margin['usage']:.1f} points of usage"
+    rows = [
+        ["as recorded", _number(found["recorded"])],
+        [f"with a margin, as the recording varies: {varied}", _number(found["needed"])],
+        ["twice as recorded", _number(found["doubled"])],
+    ]
+    return console.Sheet([("load", "left"), ("needs", "left")], rows)
 
 
 def _number(found: Answers) -> str:
@@ -112,10 +154,11 @@ def _each(each: Sequence[Answers], at_most: float) -> console.Sheet:
 
 def _bundles(found: Answers, most: float) -> str:
     if found["splits"] == 0:
-        return f"Bundles: enough; at mean load brokers can be within {found['spread']:.1f} points."
+        near = f"within {found['spread']:.1f} points of usage"
+        return f"There are enough: at mean load brokers can be {near} of each other."
     split = f"after {counted(found['splits'] or 0, 'split')}, of load in halves, they can be"
     return (
-        f"Bundles: at mean load brokers are {found['spread']:.1f} points apart at best (proven: "
+        f"At mean load brokers are {found['spread']:.1f} points apart at best (proven: "
         f"not below {found['bound']:.1f}); {split if found['splits'] else 'no split brings them'} "
         f"within {most:g}."
     )
@@ -127,43 +170,52 @@ def _namespaces(found: Sequence[Answers]) -> console.Sheet:
         for one in found
         for new in ["?" if one["cuts"] is None else str(len(one["cuts"]) + 1)]
     ]
-    heads = ["bundles", "without topics", "splits", "new, it needs"]
+    heads = ["bundles", "without topics", "needs splits", "if new, bundles"]
     return console.Sheet([("namespace", "left"), *((head, "right") for head in heads)], rows)
 
 
-def _partitions(hot: Sequence[Answers], limit: float) -> Sequence[str]:
-    found = [
-        f"Partitions: {one['bundle']} takes in {one['received'] / 1e6:.1f} MB/s in one topic "
-        f"(pulsar-admin topics list {namespace} --bundle {range_}): pulsar-admin topics "
-        f"update-partitioned-topic TOPIC --partitions {one['partitions']}"
-        if one["partitions"]
-        else f"Partitions: {one['bundle']} takes in {one['received'] / 1e6:.1f} MB/s in "
-        f"{one['topics']} topics, more than a broker carries: split it, or find the topic"
-        for one in hot[:_LISTED]
-        for namespace, _, range_ in [one["bundle"].rpartition("/")]
-    ]
-    return found or [
-        f"Partitions: no bundle of one topic takes in more than {limit:g} MB/s, or what a broker "
-        "carries; topics of other bundles are not recorded."
-    ]
+def _partitions(hot: Sequence[Answers], limit: float) -> AdviceSection:
+    rows, commands = [], list[str]()
+    for one in hot:
+        topics, needs = counted(one["topics"], "topic"), "a split, if several topics are hot"
+        namespace, _, range_ = one["bundle"].rpartition("/")
+        commands.append(f"pulsar-admin topics list {quote(namespace)} --bundle {quote(range_)}")
+        if one["partitions"]:
+            needs = f"{one['partitions']} partitions"
+            update = "pulsar-admin topics update-partitioned-topic TOPIC"
+            commands.append(f"{update} --partitions {one['partitions']}")
+        rows.append([one["bundle"], topics, f"{one['received'] / 1e6:.1f} MB/s", needs])
+    text = "These take in more than a partition can, or than a broker carries."
+    none = (
+        f"No bundle of one topic takes in more than {limit:g} MB/s, or what a broker carries; "
+        "topics of other bundles are not recorded."
+    )
+    if not rows:
+        return AdviceSection("Partitions", none)
+    columns = [("bundle", "left"), ("has", "right"), ("takes in", "right"), ("needs", "left")]
+    return AdviceSection("Partitions", text, [console.Sheet(columns, rows)], commands)
 
 
 def _when(loads: dict[str, float], best: int | None, part: float | None) -> str:
     if best is None or part is None:
         least = min(loads, key=loads.__getitem__)
         return (
-            f"When: {len(loads)} of 24 hours are recorded, of which {least}:00 UTC has the least "
+            f"{len(loads)} of 24 hours are recorded, of which {least}:00 UTC has the least "
             "load; record a day to know when moves cost least."
         )
     return (
-        f"When: moves cost least from {best:02d}:00 to {(best + IN_A_ROW) % 24:02d}:00 UTC, at "
+        f"Moves cost least from {best:02d}:00 to {(best + IN_A_ROW) % 24:02d}:00 UTC, at "
         f"{100 * part:.0f} % of the mean load."
     )
 
 
-def _launch(one: Answers) -> str:
+def _launch(one: Answers) -> AdviceSection:
     parts = counted(one["partitions"], "partition")
-    command = f"{one['command']}; its fullest has {one['in_fullest']} of {parts}"
-    few = f"more than {parts} are needed to balance {one['namespace']}"
-    brokers = f"the cluster then needs {_number(one['brokers'])}."
-    return f"Launch: {command if one['command'] else few}; {brokers}"
+    enough = f"takes {counted(one['bundles'] or 0, 'bundle')}; the fullest has {one['in_fullest']}"
+    few = "needs more partitions to be balanced"
+    return AdviceSection(
+        "Launch",
+        f"{one['namespace']} with {parts} {enough if one['command'] else few}. The cluster then "
+        f"needs {_number(one['brokers'])}.",
+        commands=[one["command"]] if one["command"] else [],
+    )

@@ -91,7 +91,7 @@ def run_figures(run: Summary, runs: int) -> dict[str, Any]:
         "tiles": _tiles(run),
         "brokers": list(line.brokers),
         "usage": _lines(line) if len(line.brokers) <= MOST_LINES else _heat(line, runs),
-        "spread": _series(line.times_ms, run.spread),
+        "spread": series(line.times_ms, run.spread),
         "bound": _bound(line),
         "proofs": _proofs(line, max(100, MARKS // runs)),
         "proofs_total": len(_stated(line, sorted(line.proofs))),
@@ -201,7 +201,8 @@ def moved_traffic(run: Summary) -> str:
     return data_rate(run.traffic) if run.moves else "none"
 
 
-def _series(times: Ints, values: Floats) -> dict[str, Any]:
+def series(times: Ints, values: Floats) -> dict[str, Any]:
+    """A line of times and figures, without those that the chart does not need."""
     kept = extremes(values, BINS)
     return {"t": times[kept].tolist(), "y": _rounded(values[kept], 2)}
 
@@ -219,7 +220,7 @@ def _bound(line: Timeline) -> dict[str, Any]:
     if all(map(isnan, known.values())):
         known = {}
     rows = np.array(list(known), dtype=np.int64)
-    return _series(line.times_ms[rows], 100.0 * np.array(list(known.values()), dtype=np.float64))
+    return series(line.times_ms[rows], 100.0 * np.array(list(known.values()), dtype=np.float64))
 
 
 def _proofs(line: Timeline, most: int) -> list[list[Any]]:
@@ -252,7 +253,7 @@ def _lines(line: Timeline) -> dict[str, Any]:
     return {
         "form": "lines",
         "lines": [
-            _series(line.times_ms, 100.0 * line.usage[:, column])
+            series(line.times_ms, 100.0 * line.usage[:, column])
             for column in range(len(line.brokers))
         ],
     }
@@ -275,7 +276,7 @@ def _heat(line: Timeline, runs: int) -> dict[str, Any]:
         "t": line.times_ms[begins].tolist(),
         "z": tenths.T.tolist(),
         "bands": {
-            name: _series(line.times_ms, 100.0 * values)
+            name: series(line.times_ms, 100.0 * values)
             for name, values in (("fullest", top), ("mean", mean), ("emptiest", low))
         },
     }

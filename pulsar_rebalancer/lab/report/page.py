@@ -126,13 +126,15 @@ def render(
     several: Several | None = None,
     costs: PageTable | None = None,
     tables: Sequence[PageTable] = (),
+    sections: Sequence[Mapping[str, object]] = (),
 ) -> str:
     """The HTML of the page about one run, or a comparison of several; equal runs give equal bytes.
 
     `made_by`: the command line, for the footer; `steps`: next steps, instead of those that follow
     from the verdict; `verdict`: replaces the one that follows from the runs; `costs`: what
-    the moves have cost, behind their list; `tables`: before the comparison of runs. Raises
-    SettingsError if plotly is missing.
+    the moves have cost, behind their list; `tables`: before the comparison of runs; `sections`: the
+    page without runs, as `showSections` of report.js has them. Raises SettingsError if plotly is
+    missing.
     """
     summaries = [Summary(run) for run in runs]
     verdict = verdict or judge_runs(summaries, steps)
@@ -148,6 +150,7 @@ def render(
         "comparison": comparison(summaries) if len(summaries) > 1 and several is None else None,
         "tables": [asdict(one) for one in (tables if several is None else several.sheets)],
         "costs": [] if costs is None else [asdict(costs)],
+        "sections": sections,
     }
     return _filled(
         _own("page.html"),

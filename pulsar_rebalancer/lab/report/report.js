@@ -12,7 +12,7 @@
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const MARKS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon"];
   const LEVELS = { good: "✓ Good", fair: "◐ Fair", bad: "✗ Not good", open: "ℹ Commands on a recording",
-    compared: "ℹ Compared", unsure: "◐ Too little data" };
+    compared: "ℹ Compared", advice: "ℹ Advice", unsure: "◐ Too little data" };
   const compared = data.runs.length > 1;
   let shown = 0, printing = false, chosen = -1;
 
@@ -217,7 +217,36 @@
     byId("more-proofs").textContent = `Show all ${run.proofs.length}`;
   }
 
+  function drawUsageAndLimit(id, chart) {
+    const look = theme();
+    const ends = [chart.t[0], chart.t[chart.t.length - 1]];
+    const traces = [
+      { type: "scatter", mode: "lines", name: "busiest broker", x: chart.t, y: chart.y, connectgaps: false, line: { color: look.lines[0], width: 2 },
+        hovertemplate: "busiest broker %{y:.1f} %<br>%{x|%Y-%m-%d %H:%M}<extra></extra>" },
+      { type: "scatter", mode: "lines", name: "limit", x: ends, y: [chart.limit, chart.limit], line: { color: look.lines[1], width: 2, dash: "dash" },
+        hovertemplate: "limit %{y:.0f} %<extra></extra>" },
+    ];
+    return draw(id, traces, { yaxis: { title: { text: "busy, %" }, rangemode: "tozero" } });
+  }
+
+  function drawHours(id, chart) {
+    const look = theme();
+    const hours = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, "0"));
+    const bars = { type: "bar", x: hours, y: hours.map((hour) => (hour in chart.loads ? 100 * chart.loads[hour] : null)), hovertemplate: "%{x}:00 to %{x}:59 UTC: %{y:.0f} %<extra></extra>",
+      marker: { color: hours.map((hour) => look.lines[chart.best.includes(Number(hour)) ? 2 : 0]),
+        pattern: { shape: hours.map((hour) => (chart.best.includes(Number(hour)) ? "/" : "")) } } };
+    return draw(id, [bars], { showlegend: false, xaxis: { type: "category", title: { text: "hour of the day, UTC" } },
+      yaxis: { title: { text: "load, % of the mean" }, rangemode: "tozero" } });
+  }
+
+  function drawSections() {
+    data.sections.forEach(({ chart }, index) => {
+      if (chart) (chart.form === "usage" ? drawUsageAndLimit : drawHours)(`chart-${index}`, chart);
+    });
+  }
+
   function drawRun() {
+    drawSections();
     const run = data.runs[shown];
     if (!run) return;
     drawUsage(run);
@@ -256,6 +285,7 @@
       if (step.command) item.append(element("code", step.command));
       return item;
     }));
+    document.querySelector("h2.next").hidden = !verdict.next.length;
     byId("made-by").textContent = data.made_by;
   }
 
@@ -272,6 +302,42 @@
       frame.append(table);
       byId(place).append(element("h3", one.title), frame, element("p", one.hint, "hint"));
     }
+  }
+
+  function tableOf({ heads, sides, rows }, label) {
+    const frame = element("div", undefined, "wide");
+    Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: label });
+    const table = element("table");
+    fillTable(table, heads, rows, sides.map((side) => (side === "right" ? "right" : "name")));
+    frame.append(table);
+    return frame;
+  }
+
+  function commandsOf(lines, label) {
+    const frame = element("pre", undefined, "wide commands");
+    Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: label });
+    frame.append(element("code", lines.join("\n")));
+    return frame;
+  }
+
+  // A page without runs has sections in their place.
+  function showSections() {
+    if (!data.sections.length) return;
+    for (const section of document.querySelectorAll("main > section")) section.hidden = true;
+    byId("skip").href = "#sections";
+    byId("sections").replaceChildren(...data.sections.map((one, index) => {
+      const section = element("section");
+      section.append(element("h2", one.title), element("p", one.text));
+      if (one.chart) {
+        const chart = element("div", undefined, "chart");
+        Object.assign(chart, { id: `chart-${index}`, role: "img", ariaLabel: `${one.title}: ${one.chart.form}` });
+        section.append(chart);
+      }
+      section.append(...one.tables.map((table) => tableOf(table, one.title)));
+      if (one.commands.length) section.append(element("h3", `${one.title}: commands to copy`), commandsOf(one.commands, `${one.title}: commands`));
+      return section;
+    }));
+    drawSections();
   }
 
   function showChoice() {
@@ -307,6 +373,7 @@
   }
 
   showVerdict();
+  showSections();
   showComparison();
   showTables(data.costs, "costs");
   if (data.runs.length) showRun(0);

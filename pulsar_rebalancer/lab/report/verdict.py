@@ -9,8 +9,8 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import data_rate, fi
 from pulsar_rebalancer.lab.report.timeline_summary import Summary, duration, points, share
 
 #: `open`: recorded reports, which do not react to moves; `compared`: a comparison that leaves the
-#: choice to the reader; `unsure`: too little data for a verdict.
-Level = Literal["good", "fair", "bad", "open", "compared", "unsure"]
+#: choice to the reader; `advice`: an answer without a run; `unsure`: too little data for a verdict.
+Level = Literal["good", "fair", "bad", "open", "compared", "advice", "unsure"]
 #: Minimum number of rounds for a reliable difference.
 FEW_ROUNDS = 60
 #: The headline mentions a spread that exceeds the first and the last one by this number of points.
