@@ -58,19 +58,6 @@ def refuse_existing(target: Path, force: bool) -> None:
         raise typer.BadParameter(f"{target} exists; --force replaces it", param_hint="FILE")
 
 
-def check_recording(target: Path, force: bool) -> None:
-    """Raises BadParameter for a file that exists, unless it may be replaced, and for an unknown
-    ending.
-    """
-    from sinks.recordings.copy_topic import ENDINGS
-
-    if not target.name.endswith(ENDINGS):
-        raise typer.BadParameter(
-            f"{target.name}: end the name with {', '.join(ENDINGS)}", param_hint="FILE"
-        )
-    refuse_existing(target, force)
-
-
 def settings(config: Path | None, overrides: Sequence[str] | None, *more: str) -> "Settings":
     """Checked settings of a command. `more`: `path=value` of its own flags, which win.
     SettingsError has all complaints.

@@ -25,7 +25,6 @@ from pulsar_rebalancer.settings.value_sources import Assignment, flattened, from
 from sinks.recordings.copy_topic import new_recording
 from sinks.wire.operator_records import encode_intent
 from strategies.cluster.intent_records_and_states import Intent
-from strategies.cluster.model import TelemetryRecord
 from strategies.errors import SettingsError
 from strategies.fold.engine import placement_of
 from strategies.shedding.registry import SHEDDERS
@@ -220,12 +219,16 @@ def make(request: RunRequest, keep: bool = False) -> Made:
 
 def _recorded(task: SimulationTask, target: Path) -> SimulatedRun:
     writer = TelemetryWriter()
-
-    def encoded(record: TelemetryRecord) -> bytes:
-        return encode_intent(record) if isinstance(record, Intent) else writer.json(record)
-
     with new_recording(target) as file:
-        return run(replace(task, record=lambda records: file.append(map(encoded, records))))
+        return run(
+            replace(
+                task,
+                record=lambda records: file.append(
+                    encode_intent(one) if isinstance(one, Intent) else writer.json(one)
+                    for one in records
+                ),
+            )
+        )
 
 
 def make_all(

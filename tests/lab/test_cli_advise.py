@@ -56,7 +56,7 @@ def advised(folder: Path, lines: list[bytes], *words: object) -> Answer:
 def test_steady_load_needs_as_many_brokers_as_it_fills_and_one_more(tmp_path: Path) -> None:
     # 1.28 brokers of work, at most 81 points each: two, and one that may die.
     answer = advised(tmp_path, log(lambda at, minute: 800.0), "--json").json
-    first = "The Pulsar cluster c has 4 servers (brokers) and needs only 3 to stay below 85 % busy "
+    first = "The Pulsar cluster c has 4 servers (brokers) and needs 3 to stay below 85 % busy "
     assert answer["text"].startswith(f"{first}even if one of them fails: 1 can be removed.")
     brokers = answer["brokers"]
     assert (brokers["recorded"]["found"], brokers["needed"]["found"]) == (3, 3)
@@ -134,7 +134,7 @@ def test_the_page_says_what_the_terminal_says_and_draws_usage_and_hours(tmp_path
     for text in (data["verdict"]["headline"], *(one["text"] for one in data["sections"])):
         assert " ".join(text.split()) in told
     brokers, bundles, _, when = data["sections"]
-    assert [row[0] for row in brokers["tables"][1]["rows"]] == BROKERS
+    assert [row[0] for row in brokers["sheets"][1]["rows"]] == BROKERS
     assert brokers["commands"][0].startswith("rebalancer move 't/$(id)/0x")
     assert all(one in answer.out for one in brokers["commands"])
     assert max(brokers["chart"]["y"]) == pytest.approx(40)

@@ -106,7 +106,11 @@ def _check(target: Path, force: bool, form: str | None) -> None:
         raise typer.BadParameter(
             f"{target.name} does not have the ending of --format {form}", param_hint="FILE"
         )
-    options.check_recording(target, force)
+    if not target.name.endswith(copy_topic.ENDINGS):
+        raise typer.BadParameter(
+            f"{target.name}: end the name with {', '.join(copy_topic.ENDINGS)}", param_hint="FILE"
+        )
+    options.refuse_existing(target, force)
 
 
 def convert(

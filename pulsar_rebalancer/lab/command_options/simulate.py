@@ -53,11 +53,15 @@ _Bundles = Annotated[
         "namespace of this Pulsar release has.",
     ),
 ]
+_Minutes = Annotated[
+    int | None,
+    typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's."),
+]
 _Record = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Write the telemetry of the first run as a recording, as `record` does.",
+        help="Write the telemetry of the first run as a recording, .jsonl or .parquet.",
     ),
 ]
 _Jobs = Annotated[
@@ -77,10 +81,7 @@ def simulate(
     seeds: _Seeds = None,
     first_seed: Annotated[int, typer.Option(min=0, metavar="N", help="First seed.")] = 1,
     bundles: _Bundles = None,
-    minutes: Annotated[
-        int | None,
-        typer.Option(min=2, metavar="N", help="Length in minutes instead of the scenario's."),
-    ] = None,
+    minutes: _Minutes = None,
     jobs: _Jobs = None,
     overrides: options.Overrides = None,
     html: html_and_recording_options.Html = None,
@@ -103,22 +104,20 @@ def simulate(
         return
     html_and_recording_options.check_target(html)
     if record is not None:
-        options.check_recording(record, force)
+        options.refuse_existing(record, force)
     compared = scenarios == [PUBLISHED]
     count = seeds or (20 if compared else 5)
     names = read_scenarios.published() if compared else _names(scenarios) or read_scenarios.names()
-    asked = {"bundles": _bundles(bundles), "minutes": minutes}
+    asked = {"bundles": _bundles(bundles), "minutes": minutes}.items()
     requests = requested_runs.run_requests(
         names,
         strategy or (),
         range(first_seed, first_seed + count),
         mode=mode,
-        changes={key: value for key, value in asked.items() if value is not None},
+        changes={key: value for key, value in asked if value is not None},
         overrides=overrides or (),
     )
-    requested_runs.checked(
-        [request for request in requests if request.seed == first_seed]
-    )  # before the first run
+    requested_runs.checked([one for one in requests if one.seed == first_seed])  # before any run
     requests[0] = replace(requests[0], record=record)
     with scenario_list_and_output.progress(len(requests)) as advance:
         made = requested_runs.make_all(

@@ -1,7 +1,7 @@
 """The page of `rebalancer advise`: what the terminal shows, with charts of usage and hours."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,47 +30,30 @@ def page_of(
     one: Answers,
     loads: RecordedLoads,
     *,
-    title: str,
+    name: str,
     made_by: str,
 ) -> str:
-    """The HTML of the page. `headline`: the first sentence, and on what it is based. Raises
-    SettingsError if plotly is missing.
+    """The HTML of the page. `headline`: the first sentence, and on what it is based; `name`: of the
+    cluster. Raises SettingsError if plotly is missing.
     """
-    charts = {"Brokers": _usage(loads, one["at_most"]), "When": _hours(one["when"])}
+    charts = {
+        "Brokers": _usage(loads, one["at_most"]),
+        "When": {"form": "hours", "in_a_row": IN_A_ROW, **one["when"]},
+    }
     return render(
         (),
-        title=title,
+        title=f"Advice for {name}",
         made_by=made_by,
         verdict=ReportVerdict("advice" if one["hours"] >= 24 else "unsure", *headline, ()),
-        sections=[
-            {
-                "title": part.title,
-                "text": part.text,
-                "tables": [_table(sheet) for sheet in part.sheets],
-                "commands": part.commands,
-                "chart": charts.get(part.title),
-            }
-            for part in sections
-        ],
+        sections=[asdict(part) | {"chart": charts.get(part.title)} for part in sections],
     )
-
-
-def _table(sheet: console.Sheet) -> Mapping[str, Any]:
-    heads, sides = zip(*sheet.columns, strict=True)
-    return {"heads": heads, "sides": sides, "rows": [[*map(str, row)] for row in sheet.rows]}
 
 
 def _usage(loads: RecordedLoads, at_most: float) -> Mapping[str, Any]:
     """The usage of the busiest broker at each step in percent, None where no broker reported."""
-    samples = np.concatenate([loads.shown[broker] for broker in loads.brokers])
+    samples = np.reshape([one for shown in loads.shown.values() for one in shown], (-1, 5))
     steps = (samples[:, 4].astype(np.int64) - loads.begins_ms) // loads.step_ms
     busiest = np.full(len(loads.traffic), np.nan)
     np.fmax.at(busiest, steps, 100 * samples[:, 2])
     times = loads.begins_ms + loads.step_ms * np.arange(len(busiest))
     return {"form": "usage", "limit": 100 * at_most, **series(times, busiest)}
-
-
-def _hours(when: Answers) -> Mapping[str, Any]:
-    """The mean load of each hour of the day in percent of that of all hours."""
-    best = [] if when["best"] is None else [(when["best"] + at) % 24 for at in range(IN_A_ROW)]
-    return {"form": "hours", "best": best, "loads": when["loads"]}

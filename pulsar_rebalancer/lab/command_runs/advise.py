@@ -50,8 +50,8 @@ def answer(
     else:
         _show(text, parts)
     if html is not None:
-        title, made_by = f"Advice for {name}", f"rebalancer advise {recording.name}"
-        write_page(html, page_of(text, parts, one, loads, title=title, made_by=made_by))
+        made_by = f"rebalancer advise {recording.name}"
+        write_page(html, page_of(text, parts, one, loads, name=name, made_by=made_by))
         console.progress(f"written: {html}")
 
 
@@ -63,16 +63,11 @@ def headline(one: Answers, name: str) -> tuple[str, str]:
     span = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
     span += "" if hours >= 24 else ", less than a day: record more before you remove one"
     more = (needed["found"] or present) - present
-    number, step = "all of them", ": none can be removed"
-    if needed["found"] is None:
-        number, step = _number(needed), ""
-    elif more > 0:
-        number, step = str(needed["found"]), f": {more} must be added"
-    elif more < 0:
-        number, step = f"only {needed['found']}", f": {-more} can be removed"
+    step = f"{more} must be added" if more > 0 else f"{-more or 'none'} can be removed"
     return (
-        f"The Pulsar cluster {name} has {counted(present, 'server')} (brokers) and needs {number} "
-        f"to stay below {100 * one['at_most']:.0f} % busy even if one of them fails{step}.",
+        f"The Pulsar cluster {name} has {counted(present, 'server')} (brokers) and needs "
+        f"{needed['found'] or _number(needed)} to stay below {100 * one['at_most']:.0f} % busy "
+        f"even if one of them fails: {step}.",
         f"This is by the load of {span}.",
     )
 
@@ -175,25 +170,35 @@ def _namespaces(found: Sequence[Answers]) -> console.Sheet:
 
 
 def _partitions(hot: Sequence[Answers], limit: float) -> AdviceSection:
-    rows, commands = [], list[str]()
-    for one in hot:
-        topics, needs = counted(one["topics"], "topic"), "a split, if several topics are hot"
-        namespace, _, range_ = one["bundle"].rpartition("/")
-        commands.append(f"pulsar-admin topics list {quote(namespace)} --bundle {quote(range_)}")
-        if one["partitions"]:
-            needs = f"{one['partitions']} partitions"
-            update = "pulsar-admin topics update-partitioned-topic TOPIC"
-            commands.append(f"{update} --partitions {one['partitions']}")
-        rows.append([one["bundle"], topics, f"{one['received'] / 1e6:.1f} MB/s", needs])
-    text = "These take in more than a partition can, or than a broker carries."
-    none = (
-        f"No bundle of one topic takes in more than {limit:g} MB/s, or what a broker carries; "
-        "topics of other bundles are not recorded."
+    rows = [
+        [
+            one["bundle"],
+            str(one["topics"]),
+            f"{one['received'] / 1e6:.1f} MB/s",
+            f"{one['partitions']} partitions" if one["partitions"] else "a split, or the hot topic",
+        ]
+        for one in hot
+    ]
+    lists = [
+        f"pulsar-admin topics list {quote(namespace)} --bundle {quote(range_)}"
+        for namespace, _, range_ in (one["bundle"].rpartition("/") for one in hot)
+    ]
+    columns: Sequence[tuple[str, console.Side]] = [
+        ("bundle", "left"),
+        ("topics", "right"),
+        ("takes in", "right"),
+        ("needs", "left"),
+    ]
+    if not hot:
+        text = f"No bundle of one topic takes in more than {limit:g} MB/s, or what a broker carries"
+        return AdviceSection("Partitions", f"{text}; topics of other bundles are not recorded.")
+    return AdviceSection(
+        "Partitions",
+        f"These take in more than {limit:g} MB/s in one topic, or more than a broker carries. Look "
+        "for the topic, then: pulsar-admin topics update-partitioned-topic TOPIC --partitions N",
+        [console.Sheet(columns, rows)],
+        lists,
     )
-    if not rows:
-        return AdviceSection("Partitions", none)
-    columns = [("bundle", "left"), ("has", "right"), ("takes in", "right"), ("needs", "left")]
-    return AdviceSection("Partitions", text, [console.Sheet(columns, rows)], commands)
 
 
 def _when(loads: dict[str, float], best: int | None, part: float | None) -> str:

@@ -232,9 +232,10 @@
   function drawHours(id, chart) {
     const look = theme();
     const hours = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, "0"));
+    const cheap = (hour) => chart.best !== null && (Number(hour) - chart.best + 24) % 24 < chart.in_a_row;
     const bars = { type: "bar", x: hours, y: hours.map((hour) => (hour in chart.loads ? 100 * chart.loads[hour] : null)), hovertemplate: "%{x}:00 to %{x}:59 UTC: %{y:.0f} %<extra></extra>",
-      marker: { color: hours.map((hour) => look.lines[chart.best.includes(Number(hour)) ? 2 : 0]),
-        pattern: { shape: hours.map((hour) => (chart.best.includes(Number(hour)) ? "/" : "")) } } };
+      marker: { color: hours.map((hour) => look.lines[cheap(hour) ? 2 : 0]),
+        pattern: { shape: hours.map((hour) => (cheap(hour) ? "/" : "")) } } };
     return draw(id, [bars], { showlegend: false, xaxis: { type: "category", title: { text: "hour of the day, UTC" } },
       yaxis: { title: { text: "load, % of the mean" }, rangemode: "tozero" } });
   }
@@ -304,11 +305,11 @@
     }
   }
 
-  function tableOf({ heads, sides, rows }, label) {
+  function tableOf({ columns, rows }, label) {
     const frame = element("div", undefined, "wide");
     Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: label });
     const table = element("table");
-    fillTable(table, heads, rows, sides.map((side) => (side === "right" ? "right" : "name")));
+    fillTable(table, columns.map(([head]) => head), rows, columns.map(([, side]) => (side === "right" ? "right" : "name")));
     frame.append(table);
     return frame;
   }
@@ -333,7 +334,7 @@
         Object.assign(chart, { id: `chart-${index}`, role: "img", ariaLabel: `${one.title}: ${one.chart.form}` });
         section.append(chart);
       }
-      section.append(...one.tables.map((table) => tableOf(table, one.title)));
+      section.append(...one.sheets.map((table) => tableOf(table, one.title)));
       if (one.commands.length) section.append(element("h3", `${one.title}: commands to copy`), commandsOf(one.commands, `${one.title}: commands`));
       return section;
     }));
