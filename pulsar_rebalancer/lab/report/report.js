@@ -13,6 +13,7 @@
   const MARKS = ["circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon"];
   const LEVELS = { good: "✓ Good", fair: "◐ Fair", bad: "✗ Not good", open: "ℹ Commands on a recording",
     compared: "ℹ Compared", advice: "ℹ Advice", unsure: "◐ Too little data" };
+  const CHARTS = { usage: "Usage of the busiest broker over time, and the limit", hours: "Mean load of each hour of the day" };
   const compared = data.runs.length > 1;
   let shown = 0, printing = false, chosen = -1;
 
@@ -331,7 +332,7 @@
       section.append(element("h2", one.title), element("p", one.text));
       if (one.chart) {
         const chart = element("div", undefined, "chart");
-        Object.assign(chart, { id: `chart-${index}`, role: "img", ariaLabel: `${one.title}: ${one.chart.form}` });
+        Object.assign(chart, { id: `chart-${index}`, role: "img", ariaLabel: CHARTS[one.chart.form] });
         section.append(chart);
       }
       section.append(...one.sheets.map((table) => tableOf(table, one.title)));
