@@ -77,7 +77,7 @@ def _sections(one: Answers, question: Answers) -> list[AdviceSection]:
     return [
         AdviceSection(
             "Brokers",
-            "Each number of brokers is enough even if one of them fails.",
+            "Each number is enough even if one of them fails; each yes is for one broker alone.",
             [_needed(brokers, one["margin"]), _each(brokers["each"], one["at_most"])],
             brokers["commands"],
         ),
@@ -135,16 +135,21 @@ def _each(each: Sequence[Answers], at_most: float) -> console.Sheet:
     rows = [
         [
             one["broker"],
+            words.get(one["may_go"], one["may_go"]),
             f"{100 * one['peak']:.0f} %",
             str(one["bundles"]),
-            words.get(one["may_go"], one["may_go"]),
             dies[one["dies"] is not None].format(100 * (one["dies"] or at_most)),
         ]
         for one in each
     ]
-    heads = "broker", "peak", "bundles", "may go", "if it dies at the peak"
-    sides: Sequence[console.Side] = ["left", "right", "right", "left", "left"]
-    return console.Sheet([*zip(heads, sides, strict=True)], rows)
+    columns: Sequence[tuple[str, console.Side]] = [
+        ("broker", "left"),
+        ("may go", "left"),
+        ("peak by load", "right"),
+        ("bundles", "right"),
+        ("if it dies at the peak", "left"),
+    ]
+    return console.Sheet(columns, rows)
 
 
 def _bundles(found: Answers, most: float) -> str:
@@ -165,7 +170,7 @@ def _namespaces(found: Sequence[Answers]) -> console.Sheet:
         for one in found
         for new in ["?" if one["cuts"] is None else str(len(one["cuts"]) + 1)]
     ]
-    heads = ["bundles", "without topics", "needs splits", "if new, bundles"]
+    heads = ["bundles", "without topics", "needs splits", "if created again"]
     return console.Sheet([("namespace", "left"), *((head, "right") for head in heads)], rows)
 
 
