@@ -31,7 +31,6 @@ from pulsar_rebalancer.lab.simulation.scenario_loop import run
 from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.copy_topic import of_recording
-from sinks.wire.record_decoding import DEFAULT_LIMITS
 from strategies.shedding.registry import DEFAULT, SHEDDERS
 from tests.golden.scenario import play, read_scenario, split_file
 
@@ -70,7 +69,7 @@ def _replays() -> Iterator[tuple[str, Iterator[bytes]]]:
     files = {file.name: file for one in RECORDINGS for file in (ROOT / one).glob("*.jsonl.gz")}
     for name, strategy, mode in product(sorted(files), SHEDDERS, ("fixed", "parity")):
         settings = load(flags=[f"shedding.strategy={strategy}", f"shedding.mode={mode}"])
-        rows = decide(of_recording(files[name]), settings.engine, DEFAULT_LIMITS)
+        rows = decide(of_recording(files[name]), settings.engine, settings.connections)
         yield f"replay {name} {strategy}/{mode}", (row.value for row in chain.from_iterable(rows))
 
 

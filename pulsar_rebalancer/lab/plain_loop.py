@@ -15,6 +15,7 @@ from sinks.wire.record_decoding import (
     pack_origin,
     peek,
 )
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.cluster_state import InMemoryStore
 from strategies.cluster.quota import UnreadRecord
 from strategies.errors import WireError
@@ -26,9 +27,16 @@ class PlainLoop:
     invalid settings.
     """
 
-    def __init__(self, settings: EngineSettings, limits: WireLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        limits: WireLimits = DEFAULT_LIMITS,
+        intents_key: SigningKey | None = None,
+    ) -> None:
         self._engine = Engine(settings)
         self._limits = limits
+        #: Intents must be signed with it; None = unchecked.
+        self.intents_key = intents_key
         self._stores: defaultdict[str, InMemoryStore] = defaultdict(InMemoryStore)
 
     def feed(self, position: Position, value: bytes, size: int | None = None) -> list[OutputRow]:
@@ -51,7 +59,7 @@ class PlainLoop:
     def _folded(self, position: Position, value: bytes, size: int, cluster: str) -> list[OutputRow]:
         origin = pack_origin(position, value, size)
         try:
-            record = decode(value, origin, self._limits, cluster=cluster)
+            record = decode(value, origin, self._limits, self.intents_key, cluster=cluster)
         except WireError as error:
             return [rejected_row(error, origin, cluster_of(value))]
         return [event_row(event) for event in self._engine.fold(record, self._stores[cluster])]

@@ -25,6 +25,7 @@ from sinks.recordings.columnar import (
 )
 from sinks.recordings.json_lines import open_recorded
 from sinks.wire.record_decoding import decode
+from sinks.wire.signing_keys import SigningKey
 from strategies.bundles import Floats, Ints
 from strategies.cluster.model import BundleStats, Figures, LoadReport, TelemetryRecord
 from strategies.cluster.packed_records import figures_from_list
@@ -159,6 +160,8 @@ class Block:
     figures: Floats
     #: Bytes of the records that are no load reports, as an Arrow column.
     originals: Any
+    #: Intents must be signed with it; None = unchecked.
+    intents_key: SigningKey | None = None
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -206,11 +209,11 @@ class Block:
         return bytes(self.originals[row].as_py() or b"")
 
     def record(self, row: int) -> TelemetryRecord | None:
-        """The record as the engine folds it; None for undecodable bytes."""
+        """The record as the engine folds it; None for what the job rejects."""
         if self.kinds[row] == _REPORT:
             return self._report(row)
         try:
-            return decode(self.original(row), b"")
+            return decode(self.original(row), b"", intents_key=self.intents_key)
         except WireError:
             return None
 
@@ -239,11 +242,14 @@ class Block:
         return BundleStats(names, traffic[starts[row] : starts[row + 1]], topics, sessions)
 
 
-def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
+def read_blocks(
+    path: Path, *, with_traffic: bool = False, intents_key: SigningKey | None = None
+) -> Iterator[Block]:
     """All blocks in order; reads the next block while one is in use. Raises SinkError, and at once
     SettingsError for a file that cannot be opened.
 
-    `with_traffic`: for callers that use the traffic of every block, more than once.
+    `with_traffic`: for callers that use the traffic of every block, more than once. `intents_key`:
+    as in `decode`.
     """
     pa, parquet = pyarrow_and_parquet()
     open_recorded(path).close()
@@ -259,7 +265,7 @@ def read_blocks(path: Path, *, with_traffic: bool = False) -> Iterator[Block]:
     file.check_sizes(path)
 
     def read(group: int) -> Block:
-        block = _block(file, traffic, group)
+        block = replace(_block(file, traffic, group), intents_key=intents_key)
         return block.loaded() if with_traffic else block
 
     return _blocks(path, read, file.groups, pa)

@@ -16,8 +16,10 @@ from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import read_blocks
+from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
 from sinks.topics.topic_settings import file_topic_uri
+from sinks.wire.signing_keys import SigningKey
 from strategies.bundles import THROUGHPUT_IN
 from strategies.cluster.model import LoadReport
 from strategies.errors import SinkError
@@ -31,6 +33,7 @@ FLAGS = (
 )
 BUNDLE = a_cluster().world.names[0]
 A, B = "broker-0:8080", "broker-1:8080"
+_OF_SIGNATURES = ["intent-unsigned", "intent-wrong-signature"]
 
 
 def answer_of(path: Path, loop: Loop) -> BacktestResult:
@@ -157,6 +160,39 @@ def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> 
     second = run(replace(job, since_ms=middle)).timelines[0]
     assert first.times_ms[-1] < middle <= second.times_ms[0]
     assert first.rounds + second.rounds >= len(whole) - 2
+
+
+@pytest.mark.heavy
+def test_intents_that_the_job_refused_are_refused_again(tmp_path: Path) -> None:
+    """Who has the key of the job drains the third broker; others wanted to drain two before."""
+    key, other = SigningKey(Secret(b"i" * 32)), SigningKey(Secret(b"o" * 32))
+    lines, signers = list(an_hour()), {10: bytes, 30: other.sign, 50: key.sign}
+    said = {"v": 1, "kind": "intent", "cluster": "c1", "by": "Ann", "reason": "disks"}
+    for number, (place, sign) in enumerate(signers.items()):
+        drain = said | {"ts": json.loads(lines[place])["ts"], "id": f"{number:032x}"}
+        drain |= {"action": "drain", "broker": f"broker-{number}:8080"}
+        lines.insert(place, sign(json.dumps(drain).encode()))
+    _, path = recorded(tmp_path, lines)
+    file = tmp_path / "key"
+    file.write_bytes(key.secret.reveal())
+
+    for flags, drained, codes in (
+        ((*FLAGS, f"signing.intents_key_file={file}"), "broker-2:8080", _OF_SIGNATURES),
+        (FLAGS, A, ["intent-refused"] * 2),
+    ):
+        words, out = [word for flag in flags for word in ("--set", flag)], tmp_path / "out"
+        rebalancer("replay", path.with_suffix(".jsonl"), "--out", out, *words)
+        commands, rejected = (
+            [json.loads(line) for line in (out / f"{name}.jsonl").read_bytes().splitlines()]
+            for name in ("commands", "rejected")
+        )
+        back = run(BacktestJob(path, "a run", load(flags=flags), "open"))
+        moves = back.timelines[0].moves
+        assert {one.source for one in moves if one.code == "drain"} == {drained}
+        assert [one.bundle for one in moves] == [one["bundle"] for one in commands]
+        assert ([one["code"] for one in rejected], back.rejected) == (codes, 2)
+    answer = rebalancer("backtest", path, "--set", "signing.intents_key_file=/nowhere")
+    assert (answer.code, "intents_key_file: /nowhere cannot be read" in answer.err) == (2, True)
 
 
 @pytest.mark.heavy

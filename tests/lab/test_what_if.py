@@ -106,7 +106,7 @@ def moves(path: Path) -> list[Move]:
 
 
 def test_without_a_broker_it_is_the_simulation_of_a_cluster_without_it(tmp_path: Path) -> None:
-    with changed(recording(tmp_path, dealt()), WhatIf(removed=BROKERS[3:]), SETTINGS.engine) as (
+    with changed(recording(tmp_path, dealt()), WhatIf(removed=BROKERS[3:]), SETTINGS) as (
         path,
         unloads,
     ):
@@ -137,7 +137,7 @@ def test_without_a_broker_it_is_the_simulation_of_a_cluster_without_it(tmp_path:
 def test_a_new_broker_begins_empty_on_the_same_machine_and_takes_bundles(tmp_path: Path) -> None:
     recorded = recording(tmp_path, dealt())
     change = read_what_if([f"2={BROKERS[1]}", f"big:1={BROKERS[0]}"], [], [], None)
-    with changed(recorded, change, SETTINGS.engine) as (path, _):
+    with changed(recorded, change, SETTINGS) as (path, _):
         told, moved = list(passes(path)), moves(path)
 
     assert [*change.added] == ["added-1:8080", "added-2:8080", "big:1"]
@@ -152,7 +152,7 @@ def test_a_new_broker_begins_empty_on_the_same_machine_and_takes_bundles(tmp_pat
 
 def test_traffic_grows_with_the_usage_that_follows_from_it(tmp_path: Path) -> None:
     recorded = recording(tmp_path, dealt(), 3)
-    with changed(recorded, read_what_if([], [], ["t/a=3"], None), SETTINGS.engine) as (path, _):
+    with changed(recorded, read_what_if([], [], ["t/a=3"], None), SETTINGS) as (path, _):
         for before, after in zip(passes(recorded), passes(path), strict=True):
             # Of two namespaces in turn, each of four brokers has bundles of one.
             for place, broker in enumerate(BROKERS):
@@ -192,7 +192,7 @@ def test_policies_are_followed_from_the_start_and_their_unloads_are_named(tmp_pa
     recorded = recording(tmp_path, dealt())
     file = tmp_path / "policies.json"
     file.write_text(json.dumps({"p": policy(["t/a"], ["broker-[01]"])}))
-    with changed(recorded, read_what_if([], [], [], file), SETTINGS.engine) as (path, unloads):
+    with changed(recorded, read_what_if([], [], [], file), SETTINGS) as (path, unloads):
         told = list(passes(path))
         moved = moves(path)
     done = rebalancer("backtest", recorded, "--policies", file, "--json").json
@@ -217,7 +217,7 @@ def test_nothing_is_lost_when_brokers_come_and_go(name: str, tmp_path: Path) -> 
     converted(str(ROOT / f"tests/data/recordings/{name}.jsonl.gz"), recorded, DEFAULT_LIMITS)
     whole = list(passes(recorded))
     away = min(whole[-1])
-    with changed(recorded, WhatIf(removed=(away,)), SETTINGS.engine) as (path, _):
+    with changed(recorded, WhatIf(removed=(away,)), SETTINGS) as (path, _):
         after = list(passes(path))
     lost = [
         {name for name in owners(one).keys() - owners(other).keys() if name.startswith("load/")}

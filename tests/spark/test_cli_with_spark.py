@@ -16,12 +16,15 @@ from pyspark.sql import SparkSession
 from pulsar_rebalancer.lab.replay import decisions
 from pulsar_rebalancer.lab.replay import spark as through_spark
 from sinks.recordings.copy_topic import positioned
+from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
+from sinks.topics.topic_settings import Connections
+from sinks.wire.signing_keys import SigningKey, SigningSettings
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, run_job
 from streaming.outputs.counts_of_micro_batch import KINDS, Written
 from streaming.settings import JobSettings
-from tests.telemetry_lines import load_report, sweep
+from tests.telemetry_lines import intent, load_report, sweep
 from tests.topic_uris import topic_settings
 from tests.world.uneven_log import EAGER_WORDS, uneven
 from tools.processes.set_words import set_words
@@ -29,22 +32,27 @@ from tools.processes.set_words import set_words
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
+KEY = SigningKey(Secret(b"i" * 32))
 
 
 def mixed() -> list[bytes]:
-    """Two clusters, records that cannot be decoded, one that comes too late, and one that comes
-    twice.
+    """Two clusters, records that cannot be decoded, one that comes too late, one that comes twice,
+    and three drains: only the last has the job's signature.
     """
     pairs = zip(uneven("zebra", 4), uneven("ant", 4), strict=True)
     lines = list(chain.from_iterable(pairs))
     late = load_report("hot:1", 0, cluster="ant")
+    signers = (bytes, SigningKey(Secret(b"o" * 32)).sign, KEY.sign)
+    drains = [sign(intent(61, broker="hot:1", cluster="ant")) for sign in signers]
     return [
         b"oops",
         *lines[:9],
         b"",
         lines[2],
         b'{"v":1,"kind":"?","cluster":"ant"}',
-        *lines[9:],
+        *lines[9:12],
+        *drains,
+        *lines[12:],
         late,
         sweep(999, "x", cluster="\x07"),
     ]
@@ -56,10 +64,16 @@ def mixed() -> list[bytes]:
 def test_a_replay_through_spark_writes_the_same_three_files(
     spark: SparkSession, tmp_path: Path, records: int, partitions: int
 ) -> None:
-    job = JobSettings(max_records_per_batch=records, shuffle_partitions=partitions)
+    (tmp_path / "key").write_bytes(KEY.secret.reveal())
+    signing = SigningSettings(intents_key_file=str(tmp_path / "key"))
+    job = JobSettings(
+        max_records_per_batch=records,
+        shuffle_partitions=partitions,
+        connections=Connections(signing=signing),
+    )
     lines, engine = mixed(), EngineSettings()
 
-    by_loop = decisions.decide(positioned(lines, "log.jsonl"), engine, job.connections.wire)
+    by_loop = decisions.decide(positioned(lines, "log.jsonl"), engine, job.connections)
     placed = positioned(lines, "log.jsonl")
     by_spark = through_spark.decide(
         placed, engine, job, lambda _: None, run=partial(run_job, session=spark)
@@ -70,7 +84,8 @@ def test_a_replay_through_spark_writes_the_same_three_files(
         written = decisions.write(decisions.collect(chain.from_iterable(answers)), tmp_path / name)
         files[name] = {kind: path.read_bytes() for kind, path in written.items()}
     assert files["loop"] == files["spark"]
-    assert files["loop"]["rejected"].count(b"\n") == 6
+    assert files["loop"]["rejected"].count(b"\n") == 8
+    assert b'"code":"drain"' in files["loop"]["commands"]
     assert files["loop"]["rounds"].count(b"\n") == 8
 
 

@@ -15,14 +15,11 @@ from typing import Any
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.secret_file import read_secret
-from sinks.topics.files.topic import FileTopicReader, TopicRecord
-from sinks.wire.event_to_topic_rows import OutputRow, rejected_row
-from sinks.wire.record_decoding import decode, decode_command, decode_round, pack_origin
+from sinks.topics.files.topic import FileTopicReader
+from sinks.wire.record_decoding import decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, encode_round
-from sinks.wire.signing_keys import SigningKey, check_intent_signature
-from strategies.cluster.intent_records_and_states import Intent
+from sinks.wire.signing_keys import SigningKey
 from strategies.cluster.model import Command, Round
-from strategies.errors import WireError
 from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep
 from tests.unit.command_line import Answer, rebalancer
@@ -129,23 +126,14 @@ class FoldingJob:
         self._collect()
         records, self._next = self._reader.read(self._next)
         for record in records:
-            for row in self._rows(record):
+            self._loop.intents_key = self.intents_key
+            for row in self._loop.feed(record.position, record.value):
                 value = row.value
                 if row.kind == "rounds":
                     value = encode_round(self.says(decode_round(value)))
                 self.control.write(row.kind, [value])
                 if row.kind == "commands" and self.executes:
                     self._execute(decode_command(row.value))
-
-    def _rows(self, record: TopicRecord) -> list[OutputRow]:
-        """As of a job with `signing.intents_key_file`, if there is a key."""
-        if self.intents_key is not None and b'"kind":"intent"' in record.value:
-            try:
-                check_intent_signature(record.value, self.intents_key)
-            except WireError as error:
-                origin = pack_origin(record.position, record.value, len(record.value))
-                return [rejected_row(error, origin, "c")]
-        return self._loop.feed(record.position, record.value)
 
     def _run(self) -> None:
         while not self._stop.is_set():

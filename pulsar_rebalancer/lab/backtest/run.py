@@ -25,6 +25,7 @@ from sinks.graceful_stop import rare_collections
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.recordings.json_lines import check_use
+from sinks.wire.signing_keys import intents_key
 from strategies.bundles import Floats, Ints
 from strategies.cluster.model import Command, Event, Rejection, Round, Skip
 from strategies.errors import SinkError
@@ -79,7 +80,7 @@ class BacktestResult:
 
 def run(job: BacktestJob, *, leap: bool = True) -> BacktestResult:
     """Runs one back-test. `leap`: as in `ColumnarFold`. Raises SinkError for a recording that
-    cannot be read.
+    cannot be read, SettingsError for a key of intents that cannot.
     """
     (answer,) = run_together([job], leap=leap)
     return answer
@@ -96,9 +97,12 @@ def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[
         for job in jobs
     )
     runs = [_Run(job, leap) for job in jobs]
+    key = intents_key(first.settings.connections.signing)
     with rare_collections():
         for block in _between(
-            read_blocks(first.recording, with_traffic=share), first.since_ms, first.until_ms
+            read_blocks(first.recording, with_traffic=share, intents_key=key),
+            first.since_ms,
+            first.until_ms,
         ):
             for one in runs:
                 one.feed(block, keep=not share)

@@ -20,15 +20,16 @@ from pulsar_rebalancer.lab.backtest.start_elsewhere import (
     read_policies_file,
 )
 from pulsar_rebalancer.lab.recorded_release import is_of_extensible
+from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.recordings.columnar import KINDS, ColumnarRecording
 from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.wire.record_decoding import decode
+from sinks.wire.signing_keys import intents_key
 from strategies.bundles import THROUGHPUT_IN, THROUGHPUT_OUT, namespace_of
 from strategies.cluster.model import BundleStats, LoadReport, Policies, Sweep, TelemetryRecord
 from strategies.errors import SettingsError
 from strategies.figures.texts_of_counts_names_and_ages import first_of
 from strategies.figures.usage_after_moves import burdened
-from strategies.fold.engine import EngineSettings
 from strategies.patterns_and_windows import of_namespaces
 
 #: A record and its bytes.
@@ -90,7 +91,7 @@ def _parsed(flag: str, texts: Sequence[str], form: re.Pattern[str]) -> list[re.M
 
 @contextmanager
 def changed(
-    recording: Path, change: WhatIf, settings: EngineSettings
+    recording: Path, change: WhatIf, settings: Settings
 ) -> Iterator[tuple[Path, list[dict[str, str | None]]]]:
     """The changed recording, and the bundles that new policies unload. `recording`: a columnar one,
     which stays as it is. Raises SettingsError for names that it does not have, SinkError.
@@ -107,9 +108,12 @@ def changed(
                 _lines(read_blocks(recording, with_traffic=True)), change, recorded
             ):
                 out.write(*line)
-        start = StartElsewhere(change.removed, next(iter(recorded), {}), change.policies, settings)
+        policies = next(iter(recorded), {})
+        start = StartElsewhere(change.removed, policies, change.policies, settings.engine)
+        key = intents_key(settings.connections.signing)
+        blocks = read_blocks(edited, with_traffic=True, intents_key=key)
         with ColumnarRecording(target) as out:
-            for value, record in _lines(start.passes(read_blocks(edited, with_traffic=True))):
+            for value, record in _lines(start.passes(blocks)):
                 if getattr(record, "broker", None) not in change.removed:
                     out.write(value, record)
         yield target, start.unloads

@@ -68,7 +68,7 @@ def backtest_all(
     tries = [(title, _alike(settings, wanted)) for title, settings in tries]
     with (
         columnar(recording, wanted.connections.wire, console.progress) as path,
-        changed(path, what_if, wanted.engine) as (path, unloads),
+        changed(path, what_if, wanted) as (path, unloads),
     ):
         jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
         answers = run_all(jobs, console.progress, whole)

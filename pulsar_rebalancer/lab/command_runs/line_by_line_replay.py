@@ -17,7 +17,7 @@ def pipe(settings: Settings, rejected: Path | None) -> None:
     """Decides the records on standard input, line by line."""
     with rejected.open("wb") if rejected is not None else nullcontext() as file:
         _write_answers(
-            decisions.decide(of_recording("-"), settings.engine, settings.connections.wire),
+            decisions.decide(of_recording("-"), settings.engine, settings.connections),
             sys.stdout.buffer,
             sys.stderr,
             file,

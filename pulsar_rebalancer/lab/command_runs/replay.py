@@ -130,7 +130,7 @@ def _answers(
     records: Iterable[TopicRecord], settings: Settings, engine: EngineKind
 ) -> Iterator[list[OutputRow]]:
     if engine == "plain":
-        return decisions.decide(records, settings.engine, settings.connections.wire)
+        return decisions.decide(records, settings.engine, settings.connections)
 
     return spark.decide(records, settings.engine, settings.job, console.progress)
 

@@ -94,7 +94,7 @@ def _history(recording: str | None, settings: Settings) -> DecisionLog:
     settings = in_recorded_release(settings, recording)
     # Pulsar's shedder is what is compared with, not a rival.
     engine = replace(settings.engine, rivals=replace(settings.engine.rivals, moves_per_hour=0))
-    rows = decisions.decide(of_recording(recording), engine, settings.connections.wire)
+    rows = decisions.decide(of_recording(recording), engine, settings.connections)
     made = decisions.collect(row for answer in rows for row in answer)
     return DecisionLog(
         tuple(decode_round(row.value) for row in made.rounds),

@@ -15,16 +15,17 @@ from pulsar_rebalancer.lab.strategy_goal import goal_of
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.topics.files.topic import TopicRecord
 from sinks.topics.open_topics import place
+from sinks.topics.topic_settings import Connections
 from sinks.wire.event_to_topic_rows import OutputRow
 from sinks.wire.record_decoding import (
     Position,
-    WireLimits,
     decode,
     decode_command,
     decode_rejected,
     decode_round,
 )
 from sinks.wire.record_encoding import encode_outcome
+from sinks.wire.signing_keys import intents_key
 from strategies.cluster.model import Command, Expected, Outcome, OutcomeReport, Round
 from strategies.errors import SinkError, WireError
 from strategies.figures.texts_of_counts_names_and_ages import counted, counted_with
@@ -214,10 +215,12 @@ def _place(row: OutputRow) -> tuple[int, int]:
 
 
 def decide(
-    records: Iterable[TopicRecord], engine: EngineSettings, limits: WireLimits
+    records: Iterable[TopicRecord], engine: EngineSettings, connections: Connections
 ) -> Iterator[list[OutputRow]]:
-    """Yields the rows of each record as soon as it is read."""
-    loop = PlainLoop(engine, limits)
+    """Yields the rows of each record as soon as it is read. Raises SettingsError for a key of
+    intents that cannot be read.
+    """
+    loop = PlainLoop(engine, connections.wire, intents_key(connections.signing))
     for record in records:
         yield loop.feed(record.position, record.value)
 

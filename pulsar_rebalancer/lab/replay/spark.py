@@ -18,7 +18,6 @@ from sinks.topics.topic_settings import Topics, file_topic
 from sinks.wire.event_to_topic_rows import OutputRow, encode_rejected
 from sinks.wire.raw_broker_reports import SourceSettings
 from sinks.wire.record_decoding import Origin, Position, WireLimits, cluster_of, decode_rejected
-from sinks.wire.signing_keys import SigningSettings
 from strategies.errors import WireError
 from strategies.fold.engine import EngineSettings
 from streaming.settings import JobSettings
@@ -80,8 +79,8 @@ def _sparing(say: Callable[[str], None]) -> "Callable[[BatchProgress], None]":
 
 
 def _placed(job: JobSettings, folder: Path) -> JobSettings:
-    """The job's settings with all its topics and its checkpoint below a scratch folder, without
-    signing.
+    """The job's settings with all its topics and its checkpoint below a scratch folder. Intents
+    must be signed as there; commands and rounds are not signed.
     """
     topics = Topics(
         **{
@@ -89,10 +88,9 @@ def _placed(job: JobSettings, folder: Path) -> JobSettings:
             for name in ("telemetry", "commands", "rounds", "rejected", "outcomes")
         }
     )
+    signing = replace(job.connections.signing, key_file="", previous_key_file="")
     # All records have our envelope here, whatever their source is.
-    ours = replace(
-        job.connections, topics=topics, source=SourceSettings(), signing=SigningSettings()
-    )
+    ours = replace(job.connections, topics=topics, source=SourceSettings(), signing=signing)
     return replace(
         job,
         connections=ours,
