@@ -24,6 +24,7 @@ from tests.servers.test_drain import Scene, bound, scene
 from tests.servers.verdicts import every_command_has_one_outcome
 from tools.processes.loop import Program
 from tools.processes.operating import Said
+from tools.processes.process import Process
 from tools.traffic.racing import topics_in
 from tools.traffic.skewed_users import Users, skewed_users
 
@@ -94,6 +95,12 @@ def test_what_may_not_be_is_not_done(at: Scene, few: Users) -> None:
 
     record = next(one for one in reversed(at.loop.read("telemetry")) if b'"kind":"intent"' in one)
     at.loop.topics.write("telemetry", [record])
+    words = ("move", bundle, "--to", there, "--yes", *WHY, *at.loop.words)
+    log = at.loop.folder / "keyless.log"
+    with Process(log, *words, settings={"signing.intents_key_file": ""}) as keyless:
+        code = keyless.ended(400.0)
+        print(keyless.said)
+        assert (code, "intent-unsigned" in keyless.said) == (1, True)
     wait_for_rounds(3, at.loop)
     assert (len(at.loop.commands()), few.owners()) == before
 

@@ -12,8 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sinks.graceful_stop import Stop
-from sinks.wire.record_decoding import decode_rejected
-from sinks.wire.signing_keys import SigningSettings, intents_key
 from strategies.errors import SettingsError
 from strategies.fold.engine import EngineSettings
 from streaming.job import JobResult, check_job, run_job
@@ -24,7 +22,6 @@ from tests.lanes import variant
 from tests.raising_strategy import WITH_RAISING, RaisingSettings
 from tests.replayed import Published
 from tests.spark.workshop import Workshop, by_kind_and_cluster, eager, side_by_side, uneven
-from tests.telemetry_lines import intent
 from tests.topic_uris import topics_of
 from tools.processes.real_job import recording
 from tools.waiting import eventually
@@ -134,28 +131,6 @@ def by_cluster(published: Published, name: str) -> Published:
         kind: [value for value in values if json.loads(value)["cluster"] == name]
         for kind, values in published.items()
     }
-
-
-def test_only_signed_intents_drain_a_broker(spark: SparkSession, workshop: Workshop) -> None:
-    """As in the plain loop, but for the intent that is not signed with the job's key."""
-    (workshop.folder / "key").write_text("i" * 32, "utf-8")
-    signing = SigningSettings("", "", str(workshop.folder / "key"))
-    key = intents_key(signing)
-    assert key is not None
-    lines = uneven(8)
-    lines.insert(9, key.sign(intent(61, broker="b0:8080")))
-    workshop.put(lines)
-    expected = workshop.expected()
-    assert b"Zo" in expected["rounds"][-1]
-
-    lines.insert(5, intent(40, broker="b1:8080"))
-    unsigned = Workshop(workshop.folder / "unsigned")
-    unsigned.put(lines)
-    unsigned.drain(spark, max_records_per_batch=7, shuffle_partitions=3, signing=signing)
-    published = unsigned.published()
-    (rejected,) = published["rejected"]
-    assert decode_rejected(rejected).code == "intent-unsigned"
-    assert {**published, "rejected": []} == expected
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.secret_file import read_secret
 from sinks.topics.files.topic import FileTopicReader
-from sinks.wire.record_decoding import decode_command, decode_round
+from sinks.wire.record_decoding import decode, decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, encode_round
 from sinks.wire.signing_keys import SigningKey
+from strategies.cluster.intent_records_and_states import Intent
 from strategies.cluster.model import Command, Round
 from tests.control_topic import Control, now_ms, outcome
 from tests.telemetry_lines import T0, bundle, load_report, sweep

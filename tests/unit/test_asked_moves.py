@@ -120,3 +120,15 @@ def test_limits_hold_it_back_and_the_next_hour_lets_it_go() -> None:
 
     states: dict[str, Any] = {one.bundle or "": one.state for one in done.intents}
     assert states == {BUNDLE: "done", other: "blocked"}
+
+
+def test_a_drain_that_was_asked_before_leaves_it_the_only_move_of_the_hour() -> None:
+    settings = replace(EngineSettings(), limits=LimitSettings(moves_per_hour=1))
+    made = LittleCluster(spread_out(NAMES, 4), settings)
+    made.passes()
+    made.tell(drain(2, made.seconds + 5, "c:1"))
+    made.tell(intent(1, "move", made.seconds + 6, "b:1", bundle=BUNDLE))
+
+    made.passes(2)
+
+    assert [(one.bundle, one.code) for one in made.commands] == [(BUNDLE, "by-hand")]

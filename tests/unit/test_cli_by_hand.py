@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -113,6 +114,24 @@ def test_a_bundle_that_is_there_already_needs_no_record(person: Person, job: Fol
     answer = person.types("move", BUNDLE, "--to", A, *WHY)
     assert (answer.code, person.written()) == (0, [])
     assert answer.out == f"{BUNDLE} stays: it is on {A} already\n"
+
+
+def test_of_two_people_at_the_same_moment_the_first_moves_it(
+    person: Person, job: FoldingJob
+) -> None:
+    """No round has seen the first record when the second person asks."""
+    with job.held(), ThreadPoolExecutor(1) as beside:
+        person.types("move", BUNDLE, "--to", B, "--yes", "--no-wait", *WHY)
+        beside.submit(lambda: (eventually(lambda: len(person.written()) == 2, 60), job.go_on()))
+        answer = person.types("move", BUNDLE, "--to", C, "--yes", "--reason", "x", "--by", "bo")
+
+    assert answer.code == 1
+    assert "error: refused: anna asked to move it" in answer.err
+    assert "[already-asked]" in answer.err
+    ended = {"anna": "done", "bo": "refused"}
+    eventually(lambda: {one.by: one.state for one in job.rounds()[-1].intents} == ended, 30)
+    (command,) = map(decode_command, person.control.read("commands"))
+    assert (command.bundle, command.destination, job.owners[BUNDLE]) == (BUNDLE, B, B)
 
 
 def test_all_bundles_of_a_namespace_move_with_one_wait(person: Person, job: FoldingJob) -> None:

@@ -101,6 +101,17 @@ def test_policies_brokers_and_the_job_own_intents_object(job: FoldingJob) -> Non
     assert proposals[0].status.advice
 
 
+def test_an_intent_without_the_key_of_the_job_is_not_among_them(job: FoldingJob) -> None:
+    job.demand_signatures()
+    job.control.write("telemetry", [encode_intent(move(job, C))])
+    before = shown(job)
+    job.turn()
+
+    assert before.command
+    assert shown(job).command
+    assert not job.rounds()[-1].intents
+
+
 def test_commands_of_the_job_use_up_limits_and_are_under_way(job: FoldingJob) -> None:
     ours = command(BUNDLE, A, C, issued_at_ms=job.now_ms, expires_at_ms=job.now_ms + 60_000)
     job.control.write("commands", [encode_command(ours)])
