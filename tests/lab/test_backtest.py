@@ -33,7 +33,6 @@ FLAGS = (
 )
 BUNDLE = a_cluster().world.names[0]
 A, B = "broker-0:8080", "broker-1:8080"
-_OF_SIGNATURES = ["intent-unsigned", "intent-wrong-signature"]
 
 
 def answer_of(path: Path, loop: Loop) -> BacktestResult:
@@ -176,21 +175,19 @@ def test_intents_that_the_job_refused_are_refused_again(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(key.secret.reveal())
 
+    with_key, of_drains = (*FLAGS, f"signing.intents_key_file={file}"), {"intent-refused": 2}
+    of_signatures = {"intent-unsigned": 1, "intent-wrong-signature": 1}
     for flags, drained, codes in (
-        ((*FLAGS, f"signing.intents_key_file={file}"), "broker-2:8080", _OF_SIGNATURES),
-        (FLAGS, A, ["intent-refused"] * 2),
+        (with_key, "broker-2:8080", of_signatures),
+        (FLAGS, A, of_drains),
     ):
-        words, out = [word for flag in flags for word in ("--set", flag)], tmp_path / "out"
-        rebalancer("replay", path.with_suffix(".jsonl"), "--out", out, *words)
-        commands, rejected = (
-            [json.loads(line) for line in (out / f"{name}.jsonl").read_bytes().splitlines()]
-            for name in ("commands", "rejected")
-        )
+        words = [word for flag in flags for word in ("--set", flag)]
+        replayed = rebalancer("replay", path.with_suffix(".jsonl"), "--json", *words).json
         back = run(BacktestJob(path, "a run", load(flags=flags), "open"))
         moves = back.timelines[0].moves
         assert {one.source for one in moves if one.code == "drain"} == {drained}
-        assert [one.bundle for one in moves] == [one["bundle"] for one in commands]
-        assert ([one["code"] for one in rejected], back.rejected) == (codes, 2)
+        assert (len(moves), back.rejected) == (replayed["commands"], 2)
+        assert replayed["rejected"]["by_code"] == codes
     answer = rebalancer("backtest", path, "--set", "signing.intents_key_file=/nowhere")
     assert (answer.code, "intents_key_file: /nowhere cannot be read" in answer.err) == (2, True)
 
