@@ -165,9 +165,9 @@ def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> 
 def test_intents_that_the_job_refused_are_refused_again(tmp_path: Path) -> None:
     """Who has the key of the job drains the third broker; others wanted to drain two before."""
     key, other = SigningKey(Secret(b"i" * 32)), SigningKey(Secret(b"o" * 32))
-    lines, signers = list(an_hour()), {10: bytes, 30: other.sign, 50: key.sign}
+    lines, signers = list(an_hour()), (lambda unsigned: unsigned, other.sign, key.sign)
     said = {"v": 1, "kind": "intent", "cluster": "c1", "by": "Ann", "reason": "disks"}
-    for number, (place, sign) in enumerate(signers.items()):
+    for number, (place, sign) in enumerate(zip((10, 30, 50), signers, strict=True)):
         drain = said | {"ts": json.loads(lines[place])["ts"], "id": f"{number:032x}"}
         drain |= {"action": "drain", "broker": f"broker-{number}:8080"}
         lines.insert(place, sign(json.dumps(drain).encode()))

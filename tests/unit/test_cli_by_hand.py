@@ -122,7 +122,8 @@ def test_of_two_people_at_the_same_moment_the_first_moves_it(
     """No round has seen the first record when the second person asks."""
     with job.held(), ThreadPoolExecutor(1) as beside:
         person.types("move", BUNDLE, "--to", B, "--yes", "--no-wait", *WHY)
-        beside.submit(lambda: (eventually(lambda: len(person.written()) == 2, 60), job.go_on()))
+        beside.submit(eventually, lambda: len(person.written()) == 2, 60)
+        beside.submit(job.go_on)
         answer = person.types("move", BUNDLE, "--to", C, "--yes", "--reason", "x", "--by", "bo")
 
     assert (answer.code, "[already-asked]" in answer.err) == (1, True)
