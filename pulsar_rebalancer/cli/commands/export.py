@@ -44,6 +44,8 @@ def export(
     Reads the topics in the settings, or --from. Times are UTC (ISO 8601) and ms since the epoch,
     usage is a fraction.
     """
+    if out is not None and out.suffix not in (".csv", ENDING):
+        raise typer.BadParameter(f"{out} is neither .csv nor {ENDING}", param_hint="--out")
     settings = (options.installation if folder is None else options.settings)(config, overrides)
     log = read_plans(settings.connections) if folder is None else read_log(folder, folder)
     if folder is not None and is_there("outcomes", folder):
@@ -59,4 +61,12 @@ def export(
         with nullcontext(sys.stdout) if out is None else out.open("w", encoding="utf-8") as file:
             writer = DictWriter(file, COLUMNS[table], lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows({name: _csv_cell(cell) for name, cell in row.items()} for row in rows)
+
+
+def _csv_cell(cell: object) -> object:
+    """The cell, with a ' before text that spreadsheets take for a formula: names and reasons are
+    other people's. Source: OWASP, CSV injection.
+    """
+    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@"))
+    return f"'{cell}" if is_formula else cell
