@@ -276,8 +276,19 @@ def statuses(intents: Intents) -> tuple[IntentStatus, ...]:
     """
     roll = () if intents.roll is None else (status_of_roll(intents.roll),)
     drains = (status_of_drain(intents.drains[broker]) for broker in sorted(intents.drains))
-    asked = (status_of_asked(intents.asked[bundle]) for bundle in sorted(intents.asked))
+    asked = (_status_of(intents.asked[bundle], intents) for bundle in sorted(intents.asked))
     return (*roll, *drains, *asked, *intents.ended)
+
+
+def _status_of(asked: Asked, intents: Intents) -> IntentStatus:
+    """Returns the status of a move or a split; that of a split says what objects to a child."""
+    status = status_of_asked(asked)
+    children = (intents.asked.get(child) for child in asked.cut.children)
+    waits = [one for one in children if one is not None and one.state == "blocked"]
+    if waits:
+        text = f"it is split, but {waits[0].bundle} waits: {waits[0].text}"
+        status = replace(status, text=text[:300], advice=waits[0].advice)
+    return status
 
 
 def intents_of_statuses(round_statuses: tuple[IntentStatus, ...]) -> Intents:

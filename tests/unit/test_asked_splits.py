@@ -10,7 +10,7 @@ from strategies.cluster.model import Command, OutcomeStatus
 from strategies.cluster.rival_state import ForeignMove, Rivals
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.outcomes import drop_unseen_moves
-from strategies.settings import DrainSettings, LimitSettings
+from strategies.settings import DestinationSettings, DrainSettings, LimitSettings
 from strategies.splitting.bundle_limits import SplitSettings
 from streaming.state.state_to_bytes import from_bytes, to_bytes
 from tests.unit.test_drains import said
@@ -132,6 +132,20 @@ def test_what_holds_a_split_back_is_named_and_ends_it(
     assert (waits.state, ended.state, made.commands) == ("blocked", "cancelled", [])
     assert f"[{code}]" in waits.text
     assert f"[{code}]" in ended.text
+
+
+def test_what_objects_to_a_child_stands_at_the_split_until_it_is_lifted() -> None:
+    limit = DestinationSettings(overloaded_percent=16)
+    made = asked(EngineSettings(destinations=limit), broker="b:1", moves_children=True)
+
+    waits = said(made.passes(3))
+    made.brokers["b:1"].clear()
+    last = said(made.passes(2))
+
+    assert (waits.state, last.state) == ("moving", "done")
+    assert waits.text.startswith(f"it is split, but {HALVES[1]} waits: it would put b:1 above")
+    assert waits.text.endswith("[would-overload]")
+    assert made.brokers["b:1"].keys() == {HALVES[1]}
 
 
 def test_a_bundle_that_leaves_a_drained_broker_is_split_where_it_arrives() -> None:
