@@ -16,7 +16,7 @@ Source of the parity rule: `LoadData.getBundleDataForLoadShedding`.
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -44,6 +44,10 @@ FULL = 0xFFFFFFFF
 
 _BUNDLE = re.compile(
     r"(?P<namespace>.+)/0x(?P<lower>[0-9a-fA-F]{1,8})_0x(?P<upper>[0-9a-fA-F]{1,8})", re.ASCII
+)
+#: A name that begins like a range is a mistyped bundle, and no topic.
+_TOPIC = re.compile(
+    r"(?P<domain>(?:non-)?persistent://)?(?P<namespace>[^/\s]+/[^/\s]+)/(?!0[xX])[^/\s]+"
 )
 _TENANTS = ("pulsar/", "sla-monitor/")
 _LEGAL_NAMESPACE = re.compile(r"[-=:.\w]+/[-=:.\w]+", re.ASCII)
@@ -233,6 +237,26 @@ def parse_bundle(bundle: str) -> tuple[str, KeyRange] | None:
         if found is None
         else (found["namespace"], KeyRange(int(found["lower"], 16), int(found["upper"], 16)))
     )
+
+
+def namespace_and_topic(topic: str) -> tuple[str, str] | None:
+    """Namespace and complete name of a topic or partition, persistent unless it names its domain;
+    None for a name of another form.
+    """
+    found = _TOPIC.fullmatch(topic)
+    if found is None:
+        return None
+    return found["namespace"], topic if found["domain"] else f"persistent://{topic}"
+
+
+def bundles_of_topic(namespace: str, topic: str, bundles: Iterable[str]) -> list[str]:
+    """Those of the bundles that hold a topic of a namespace, the narrowest first: a bundle that was
+    split holds it, too. `topic`: its complete name.
+    """
+    hash_ = topic_hash(topic)
+    parsed = {one: range_ for one in bundles if (range_ := parse_bundle(one)) is not None}
+    holds = [one for one, (of, range_) in parsed.items() if of == namespace and hash_ in range_]
+    return sorted(holds, key=lambda one: parsed[one][1].upper - parsed[one][1].lower)
 
 
 def has_java_namespace(bundle: str) -> bool:

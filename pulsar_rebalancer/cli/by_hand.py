@@ -7,13 +7,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from typing import Any
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.cli.intent_session import IntentSession, as_object, statuses_of
+from pulsar_rebalancer.cli.intent_session import (
+    IntentSession,
+    as_object,
+    statuses_of,
+)
 from pulsar_rebalancer.cli.service_log import Line
 from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import IntentError
@@ -31,7 +34,12 @@ _COLUMNS: Sequence[tuple[str, console.Side]] = (
     ("from, usage", "left"),
     ("to, usage", "left"),
 )
-_STATES = {"moving": "on their way", "blocked": "waiting", "cancelled": "given up"}
+_STATES = {
+    "moving": "on their way",
+    "blocked": "waiting",
+    "cancelled": "given up",
+    "refused": "refused",
+}
 #: Number of bundles that a line names.
 _NAMED = 3
 
@@ -72,7 +80,7 @@ def ask_moves(
 ) -> None:
     """Asks for moves, bundle and destination (None: any broker), as `ask` does."""
     records = [session.record("move", to, bundle=bundle) for bundle, to in moves]
-    ask(session, present, records, chosen, show=_show)
+    ask(session, present, records, chosen, show=show_moves)
 
 
 def ask(
@@ -84,41 +92,41 @@ def ask(
     show: Callable[[Sequence[Proposal], PresentCluster], None],
 ) -> None:
     """Shows what would become of records about bundles, all moves or all splits, and asks for
-    those that can be. Raises IntentError if none can be or one does not happen, typer.Exit without
-    a yes, and after a signal.
+    those that can be. Raises IntentError if one is refused or does not happen, after all
+    others have ended; typer.Exit without a yes, and after a signal.
     """
     asked_ms, verb = wall_clock_ms(), records[0].action
     intents = [replace(one, ts=asked_ms + place) for place, one in enumerate(records)]  # in order
     proposals = present.preview(intents)
     wanted = [one.as_shown for one in proposals if one.status.state not in ENDED]
-    refused = [one.status for one in proposals if one.status.state == "refused"]
-    if refused and not wanted:
-        raise IntentError(f"{refused[0].text}. {refused[0].advice} Nothing has changed.")
-    if not chosen.as_json:
+    left = [one.status for one in proposals if one.status.state == "refused"]
+    if not chosen.as_json and len(left) < len(proposals):
         show(proposals, present)
     what = f"{counted(len(wanted), 'bundle')} of {session.cluster}"
     asked = bool(wanted) and (
         chosen.yes or (not chosen.as_json and agrees(f"{verb.capitalize()} {what}?"))
     )
-    ended = dict[str, IntentStatus]()
-    if asked:
-        waited_ms = wall_clock_ms() - asked_ms  # maybe longer than a record is believed
-        session.write(*(replace(one, ts=one.ts + waited_ms) for one in wanted))
-        session.note(f"asked to {verb} {what} as {session.by}; {_PROGRESS}", "asked")
-        ended = {} if chosen.no_wait else _moved(session, wanted)
-    if chosen.as_json:
-        body = {"cluster": session.cluster, "asked": asked}
-        rows = [_as_object(one, ended) for one in proposals]
-        console.print_json(f"{verb}s", 1, {**body, f"{verb}s": rows})
+    last = dict[str, IntentStatus]()
+    try:
+        if asked:
+            waited_ms = wall_clock_ms() - asked_ms  # maybe longer than a record is believed
+            session.write(*(replace(one, ts=one.ts + waited_ms) for one in wanted))
+            session.note(f"asked to {verb} {what} as {session.by}; {_PROGRESS}", "asked")
+        if asked and not chosen.no_wait:
+            _wait(session, wanted, last)
+    finally:
+        if chosen.as_json:
+            body = {"cluster": session.cluster, "asked": asked}
+            rows = [_as_object(one, last) for one in proposals]
+            console.print_json(f"{verb}s", 1, {**body, f"{verb}s": rows})
     if wanted and not asked:
         console.progress("nothing has been asked; --yes does what is shown")
         raise typer.Exit(exit_codes.NOT_ASKED)
-    left = [one for one in ended.values() if one.state != "done"]
+    left += [one for one in last.values() if one.state != "done"]
     if left:
-        first = left[0]
-        rest = f", nor {len(left) - 1} more" if len(left) > 1 else ""
-        what = "has not moved" if verb == "move" else "is not split as asked"
-        raise IntentError(f"{first.bundle} {what}{rest}: {first.text}. {first.advice}")
+        not_done = "did not move" if verb == "move" else "was not split as asked"
+        lines = in_groups({one.bundle or "": f"{not_done}: {with_advice(one)}" for one in left})
+        raise IntentError(" ".join(lines if asked else [*lines, "Nothing has changed."]))
 
 
 def agrees(question: str) -> bool:
@@ -133,25 +141,42 @@ def agrees(question: str) -> bool:
             return False
 
 
-def _moved(session: IntentSession, wanted: Sequence[Intent]) -> dict[str, IntentStatus]:
-    """Waits until the moves have ended; returns id → last status."""
+def _wait(session: IntentSession, wanted: Sequence[Intent], last: dict[str, IntentStatus]) -> None:
+    """Waits until moves or splits have ended, also if the job refuses some of them. Keeps `last`
+    up to date: id → last status.
+    """
     if session.settings.executor.approval == "required":
         session.note("each command waits for approval: rebalancer plans", "approval")
-    last, said, ids = dict[str, IntentStatus](), "", {one.id for one in wanted}
-    session.answered(wanted[0])
-    known = (status for done in session.answers.newest for status in done.intents)
-    first = [status for status in known if status.id in ids]
-    for found in chain(
-        [first], statuses_of(session, wanted, f"the {wanted[0].action}s go on; {_PROGRESS}")
-    ):
+    said = ""
+    for found in statuses_of(session, wanted, f"the {wanted[0].action}s go on; {_PROGRESS}"):
+        rejected = (
+            (one, session.answers.rejection(one.id)) for one in wanted if one.id not in last
+        )
+        last |= {one.id: _refused(one, why) for one, why in rejected if why is not None}
         last |= {status.id: status for status in found}
-        line = _progress(list(last.values()), len(wanted))
+        line = _progress(list(last.values()), len(wanted)) if last else said
         if line != said:
             session.note(line, "progress")
             said = line
         if sum(one.state in ENDED for one in last.values()) == len(wanted):
             break
-    return last
+
+
+def _refused(record: Intent, why: str) -> IntentStatus:
+    """The status of a record that was rejected before any round saw it."""
+    return IntentStatus(
+        record.id,
+        record.action,
+        "refused",
+        why,
+        NOTHING,
+        record.by,
+        record.reason,
+        record.ts,
+        record.ts,
+        record.broker,
+        bundle=record.bundle,
+    )
 
 
 def _progress(known: Sequence[IntentStatus], number: int) -> str:
@@ -166,7 +191,8 @@ def _progress(known: Sequence[IntentStatus], number: int) -> str:
     return ", ".join([f"{states['done']} of {number} have moved", *parts]) + why
 
 
-def _show(proposals: Sequence[Proposal], present: PresentCluster) -> None:
+def show_moves(proposals: Sequence[Proposal], present: PresentCluster) -> None:
+    """Prints what would move, and why other bundles would not."""
     rows = [_row(one, one.command) for one in proposals if one.command is not None]
     if rows:
         console.show(console.Sheet(_COLUMNS, rows))
@@ -192,8 +218,12 @@ def in_groups(reasons: Mapping[str, str]) -> list[str]:
 def stays(status: IntentStatus) -> str:
     """The end of a sentence about a bundle without a command."""
     how = "stays" if status.state in ENDED else "would wait"
-    advice = "" if status.advice == NOTHING else f". {status.advice}"
-    return f"{how}: {status.text}{advice}"
+    return f"{how}: {with_advice(status)}"
+
+
+def with_advice(status: IntentStatus) -> str:
+    """The sentence of a status and the next step, if there is one."""
+    return status.text if status.advice == NOTHING else f"{status.text}. {status.advice}"
 
 
 def _row(one: Proposal, command: Command) -> list[console.Cell]:
@@ -215,14 +245,16 @@ def _change(before: float | None, after: float | None) -> str:
     return f"{points(before or 0)} → {points(after or 0)} %" if known else ""
 
 
-def _as_object(one: Proposal, ended: Mapping[str, IntentStatus]) -> dict[str, Any]:
-    """A proposal, and the last status of its intent; None before its end is waited for."""
-    command, status = one.command, ended.get(one.intent.id)
+def _as_object(one: Proposal, last: Mapping[str, IntentStatus]) -> dict[str, Any]:
+    """A proposal, and the last status of its intent; None before it is waited for."""
+    command, status = one.command, last.get(one.intent.id)
     return {
         "bundle": one.intent.bundle,
         "present": None if one.bundle is None else asdict(one.bundle),
         "destination": None if command is None else command.destination,
         "expected": None if command is None else asdict(command.expected),
+        "shares": one.shares,
+        "children": None if one.children is None else _as_object(one.children, {}),
         "preview": as_object(one.status),
         "intent": None if status is None else as_object(status),
     }

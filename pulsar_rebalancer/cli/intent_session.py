@@ -228,7 +228,8 @@ def statuses_of(
         if without >= _UNKNOWN:
             raise IntentError(
                 f"{_UNKNOWN} rounds do not know the {first.action} of "
-                f"{first.bundle or first.broker} any more: the job may have a new checkpoint. "
+                f"{first.bundle or first.broker} any more: the job may have a new checkpoint, or "
+                "the clock of this machine or topics.telemetry here differs from the job's. "
                 f"`rebalancer intents` shows what lasts; if the {first.action} is not among it, "
                 f"ask for the {first.action} again."
             )

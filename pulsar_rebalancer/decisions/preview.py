@@ -6,7 +6,7 @@ not count: the job's own commands, outcomes and intents, from its topics, take t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pulsar_rebalancer.decisions.intents import IntentError
 from pulsar_rebalancer.decisions.log import DecisionLog, read_topics, usable_key
@@ -14,7 +14,7 @@ from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections
 from sinks.wire.record_decoding import decode, peek
 from sinks.wire.signing_keys import signing_key
-from strategies.bundles import is_system_bundle, namespace_of, parse_bundle, topic_hash
+from strategies.bundles import bundles_of_topic, is_system_bundle, namespace_and_topic, namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
 from strategies.cluster.cluster_state import ClusterState, InFlight, InMemoryStore, Order
 from strategies.cluster.intent_records_and_states import Intent, IntentStatus
@@ -32,6 +32,7 @@ from strategies.cluster.store_changes import StoreChanges
 from strategies.errors import WireError
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.figures.usage_after_moves import share_of_traffic
+from strategies.fold.children_of_asked_splits import children_of
 from strategies.fold.close_round import RoundCloser
 from strategies.fold.engine import Engine, EngineSettings, rules_of
 from strategies.fold.load_reports import fold_intent
@@ -39,6 +40,7 @@ from strategies.fold.outcomes import add_pause
 from strategies.fold.rule_errors import raised_text
 from strategies.round.participating_brokers import screen, view_of
 from strategies.round.round_input_and_digest import RoundInput, Rules
+from strategies.splitting.cut_by_traffic import shares_of
 
 #: Telemetry before the newest round that is read: unchanged policies are published every 15 minutes
 #: (`collector.policies_repeat_ms`), and averages of bundles reach back ten rounds.
@@ -74,6 +76,12 @@ class Proposal:
     status: IntentStatus
     command: Command | None
     bundle: PresentBundle | None
+    #: Of a split, if its topics and the hashes at which it is cut are known: child → the part (0–1)
+    #: of the bundle's traffic that it is to carry.
+    shares: Mapping[str, float] = field(default_factory=dict)
+    #: Of a split whose children are to leave: what the next round would do with the whole bundle.
+    #: What objects to it objects to each child, but for its size.
+    children: "Proposal | None" = None
 
     @property
     def as_shown(self) -> Intent:
@@ -116,23 +124,52 @@ class PresentCluster:
         for rejection in rejections:
             if isinstance(rejection.record, Intent) and rejection.record.id not in statuses:
                 raise IntentError(f"{rejection.text} [{rejection.code}]")
+        asked, topics = store.get_cluster().intents.asked, self._store.get_cluster().topics
+        shares = {
+            bundle: shares_of(topics[bundle], children_of(one))
+            for bundle, one in asked.items()
+            if one.action == "split" and bundle in topics
+        }
+        wholes = {  # a move of the whole bundle, where children of a split are to leave
+            one.id: replace(one, action="move", positions=(), moves_children=False)
+            for one in intents
+            if one.moves_children
+        }
         return [
             Proposal(
-                one, statuses[one.id], commands.get(one.id), self.bundles.get(one.bundle or "")
+                one,
+                statuses[one.id],
+                commands.get(one.id),
+                self.bundles.get(one.bundle or ""),
+                shares.get(one.bundle or "", {}),
+                self.preview([wholes[one.id]])[0] if one.id in wholes else None,
             )
             for one in intents
         ]
 
+    def bundle_named(self, word: str) -> str:
+        """The only bundle that a name means. Raises IntentError as `bundles_named`, and if it means
+        several.
+        """
+        bundle, *others = self.bundles_named(word)
+        if others:
+            raise IntentError(
+                f"{word} has {1 + len(others)} bundles: name one of them; to move all: rebalancer "
+                f"unload {word}"
+            )
+        return bundle
+
     def bundles_named(self, word: str) -> list[str]:
         """The bundles that a name means, by range: a bundle itself, all of a namespace, or that of
-        a topic, which need not exist. Raises IntentError for what no report lists.
+        a topic, which need not exist. Raises IntentError for what no report lists, and for what is
+        Pulsar's own.
         """
-        name = word.rpartition("://")[2]
-        found = [word] if word in self.bundles else self._bundles_in(name)
-        if not found and "/" in name and parse_bundle(word) is None:
-            hash_ = topic_hash(word if "://" in word else f"persistent://{word}")
-            candidates = [parse_bundle(one) for one in self._bundles_in(namespace_of(name))]
-            found = [f"{one[0]}/{one[1]}" for one in candidates if one and hash_ in one[1]]
+        name, topic = word.rpartition("://")[2], namespace_and_topic(word)
+        if is_system_bundle(name) or is_system_bundle(f"{name}/"):
+            raise IntentError(f"{word} belongs to Pulsar and never moves [system-bundle].")
+        found = [word] if word in self.bundles else self._bundles_in(word)
+        if topic is not None and not found:
+            found = bundles_of_topic(*topic, self.bundles)
         if not found:
             raise IntentError(
                 f"{word}: the newest report of no broker lists such a bundle, namespace or bundle "

@@ -41,7 +41,7 @@ def find_children(state: ClusterState, store: StateStore) -> ClusterState:
     waiting = [one for one in state.intents.asked.values() if one.state == "splitting"]
     names = _all_names(store) if waiting else frozenset[str]()
     for split in waiting:
-        children = _children_of(split, names)
+        children = children_of(split, names)
         if split.command_id and not (children and names.issuperset(children)):
             continue
         if children:
@@ -92,9 +92,9 @@ def _go_on(state: ClusterState, split: Asked, children: tuple[str, ...]) -> Clus
     return replace(state, intents=replace(state.intents, asked=asked))
 
 
-def _children_of(split: Asked, names: Collection[str]) -> tuple[str, ...]:
+def children_of(split: Asked, names: Collection[str] = ()) -> tuple[str, ...]:
     """Returns the children of a split bundle, by their hashes; none if they are not known. `names`:
-    bundles in reports.
+    bundles in reports, for an algorithm by which the broker finds the hashes of the cut.
     """
     parsed = parse_bundle(split.bundle)
     assert parsed is not None

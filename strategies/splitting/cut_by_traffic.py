@@ -7,11 +7,11 @@ a limit; this one makes the two most equal parts, because brokers of the extensi
 refuse more than two.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from strategies.bundles import KeyRange, topic_hash
+from strategies.bundles import KeyRange, parse_bundle, topic_hash
 from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.ordered_sum import ordered_sum
 
@@ -45,6 +45,24 @@ def cut_at(
     """The prediction for a boundary; None for a bundle without traffic."""
     weights = _weights(known, range_, by_messages)
     return _cut(weights, _others(known, by_messages), range_, boundary)
+
+
+def shares_of(known: TopicsOfBundle, children: Sequence[str]) -> Mapping[str, float]:
+    """Child → the part (0–1) of the bundle's bytes/s that it is to carry; empty without children or
+    traffic.
+    """
+    parts = {child: parsed[1] for child in children if (parsed := parse_bundle(child)) is not None}
+    width = ordered_sum(one.upper - one.lower for one in parts.values())
+    others = known.others_throughput / max(1, width)
+    loads = {
+        child: ordered_sum(
+            [one.throughput for one in known.topics if topic_hash(one.name) in part]
+            + [others * (part.upper - part.lower)]
+        )
+        for child, part in parts.items()
+    }
+    total = ordered_sum(loads.values())
+    return {child: load / total for child, load in loads.items()} if total > 0 else {}
 
 
 def _cut(

@@ -86,12 +86,19 @@ def test_on_a_terminal_the_person_decides(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("move", BUNDLE, "--to", "d:1"), "no broker d:1 has reported; known brokers: a:1, b:1"),
-        (("move", "t/ns"), "t/ns has 6 bundles: name one of them, or unload all"),
+        (("move", BUNDLE, "--to", "d:1"), f"{BUNDLE} did not move: no broker d:1 has reported"),
+        (("move", "t/ns"), "t/ns has 6 bundles: name one of them"),
         (("unload", "t/other"), "t/other: the newest report of no broker lists such a bundle"),
-        (("split", BUNDLE, "--at", "0x0"), "0x00000000 is not above 0x00000000: positions"),
-        (("split", "t/ns", "--move"), "t/ns has no range that can be cut [not-divisible]"),
-        (("split", BUNDLE, "--algorithm", "half"), "Pulsar has no split algorithm half"),
+        (
+            ("split", BUNDLE, "--at", "0x0"),
+            f"{BUNDLE} was not split as asked: 0x00000000 is not above",
+        ),
+        (("split", "t/ns", "--move"), "t/ns has 6 bundles: name one of them"),
+        (
+            ("split", BUNDLE, "--algorithm", "half"),
+            f"{BUNDLE} was not split as asked: Pulsar has no",
+        ),
+        (("unload", "pulsar/system"), "pulsar/system belongs to Pulsar and never moves [system-"),
         (("undo",), "no round of c has moves that an executor has applied"),
         (("undo", "1"), "no round or plan 1 of c has moves"),
     ],
@@ -116,22 +123,37 @@ def test_a_bundle_that_is_there_already_needs_no_record(person: Person, job: Fol
     assert answer.out == f"{BUNDLE} stays: it is on {A} already\n"
 
 
-def test_of_two_people_at_the_same_moment_the_first_moves_it(
+def test_of_two_people_at_the_same_moment_the_first_moves_it_and_the_second_the_others(
     person: Person, job: FoldingJob
 ) -> None:
     """No round has seen the first record when the second person asks."""
+    owners = dict(job.owners)
     with job.held(), ThreadPoolExecutor(1) as beside:
         person.types("move", BUNDLE, "--to", B, "--yes", "--no-wait", *WHY)
-        beside.submit(eventually, lambda: len(person.written()) == 2, 60)
+        beside.submit(eventually, lambda: len(person.written()) == 7, 60)
         beside.submit(job.go_on)
-        answer = person.types("move", BUNDLE, "--to", C, "--yes", "--reason", "x", "--by", "bo")
+        answer = person.types("unload", "t/ns", "--yes", "--json", "--reason", "x", "--by", "bo")
 
     assert (answer.code, "[already-asked]" in answer.err) == (1, True)
-    assert "error: refused: anna asked to move it" in answer.err
-    ended = {"anna": "done", "bo": "refused"}
-    eventually(lambda: {one.by: one.state for one in job.rounds()[-1].intents} == ended, 30)
-    (command,) = map(decode_command, person.control.read("commands"))
-    assert (command.bundle, command.destination, job.owners[BUNDLE]) == (BUNDLE, B, B)
+    assert f"error: {BUNDLE} did not move: anna asked to move it" in answer.err
+    states = [one["intent"]["state"] for one in answer.json["moves"]]
+    assert states == ["refused", *["done"] * 5]
+    assert all(job.owners[name] != owner for name, owner in owners.items())
+    commands = [decode_command(one) for one in person.control.read("commands")]
+    assert [one.destination for one in commands if one.bundle == BUNDLE] == [B]
+
+
+def test_each_bundle_of_a_refused_request_is_in_the_document(
+    person: Person, job: FoldingJob
+) -> None:
+    shown = person.types("move", BUNDLE, "--to", "d:1", "--json", *WHY)
+    job.demand_signatures()
+    asked = person.types("unload", "t/ns", "--yes", "--json", *WHY)
+
+    assert (shown.code, shown.json["asked"], asked.code, asked.json["asked"]) == (1, False, 1, True)
+    assert shown.json["moves"][0]["preview"]["state"] == "refused"
+    assert [one["intent"]["state"] for one in asked.json["moves"]] == ["refused"] * 6
+    assert f"error: {BUNDLE}, " in asked.err
 
 
 def test_all_bundles_of_a_namespace_move_with_one_wait(person: Person, job: FoldingJob) -> None:
@@ -151,7 +173,7 @@ def test_a_move_that_no_executor_carries_out_is_an_error(person: Person, job: Fo
 
     assert answer.code == 1
     assert answer.err.splitlines()[-1].startswith(
-        f"error: {BUNDLE} has not moved: its command expired without an answer [no-answer]"
+        f"error: {BUNDLE} did not move: its command expired without an answer [no-answer]"
     )
 
 
@@ -184,11 +206,11 @@ def test_a_bundle_is_split_and_its_children_move(person: Person, job: FoldingJob
     assert answer.err.endswith("done, it is split, and 2 new bundles moved\n")
 
 
-@pytest.mark.parametrize(("at", "code"), [("0x400000,abc", 2), ("", 6)])
+@pytest.mark.parametrize(("at", "code"), [("0x400000,abc", 2), ("", 2), ("-5", 2), ("0x400000", 6)])
 def test_a_split_without_a_yes_or_with_a_typo_asks_for_nothing(
     person: Person, job: FoldingJob, at: str, code: int
 ) -> None:
-    answer = person.types("split", "hottest", "--at", at, "--json", *WHY)
+    answer = person.types("split", "hottest", f"--at={at}", "--json", *WHY)
 
     assert (answer.code, person.written()) == (code, [])
     assert code == 2 or answer.json["splits"][0]["present"]["name"] == BUNDLE

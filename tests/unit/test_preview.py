@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from pulsar_rebalancer.decisions.intents import IntentError
 from pulsar_rebalancer.decisions.preview import PresentCluster, Proposal, read_present
 from pulsar_rebalancer.settings.merge_sources import load
+from sinks.collector.broker_poll import Report
+from sinks.collector.collector import encode_note
+from sinks.wire.contracts.telemetry import BundleTopicsReport
 from sinks.wire.operator_records import encode_intent
 from sinks.wire.record_decoding import decode_command
 from sinks.wire.record_encoding import encode_command, encode_outcome
@@ -17,6 +21,7 @@ from tests.control_topic import Control, command, outcome
 from tests.telemetry_lines import T0, bundle, line
 from tests.unit.folding_job import SETTINGS, A, B, C, FoldingJob
 from tests.world.intents import id_of
+from tests.world.splits import children_of, topic_of
 from tools.processes.set_words import set_words
 
 BUNDLE = bundle(0)
@@ -149,6 +154,28 @@ def test_telemetry_that_shows_nothing_is_no_preview(control: Control, turns: int
         present(job)
 
 
+def test_a_split_shows_what_its_children_carry_and_what_objects_to_them(job: FoldingJob) -> None:
+    topics = BundleTopicsReport(BUNDLE, [(topic_of(0x100000), 50.0, 3e4)], 2, 50.0, 1e4)
+    report = Report(A, job.now_ms, msgspec.json.encode(topics))
+    job.control.write("telemetry", [encode_note("topics-of-bundle", "c", report)])
+    split = replace(move(job), action="split", moves_children=True)
+
+    (whole,) = present(job).preview([split])
+    (cut,) = present(job).preview([replace(split, positions=(0x400000, 0x800000))])
+    (tight,) = present(job, "placement.overloaded_percent=25").preview([split])
+
+    assert (whole.shares, cut.shares) == (
+        dict(zip(children_of(BUNDLE, ()), (0.875, 0.125), strict=True)),
+        dict(zip(children_of(BUNDLE, (0x400000, 0x800000)), (0.8125, 0.0625, 0.125), strict=True)),
+    )
+    assert whole.children
+    assert whole.children.command
+    assert (whole.children.command.action, whole.children.command.destination) == ("transfer", B)
+    assert tight.command
+    assert tight.children
+    assert "[would-overload]" in tight.children.status.text
+
+
 def test_a_topic_is_in_the_bundle_of_its_hash(job: FoldingJob) -> None:
     cluster = present(job)
     topic = next(
@@ -159,6 +186,15 @@ def test_a_topic_is_in_the_bundle_of_its_hash(job: FoldingJob) -> None:
     for name in (topic, topic.partition("//")[2], bundle(4)):
         assert cluster.bundles_named(name) == [bundle(4)]
     assert cluster.bundles_named("t/ns") == [bundle(number) for number in range(6)]
+    job.owners["w/ns/0x00000000_0xffffffff"] = A  # whatever the hash of a name is
+    cluster = present(job.after(2))
+    assert cluster.bundle_named("non-persistent://w/ns/x") == "w/ns/0x00000000_0xffffffff"
+    for name in ("persistant://w/ns/x", "w/ns/0x20000000-0x30000000", "w/ns/0X0_0xffffffff"):
+        with pytest.raises(IntentError, match=r"bundle-range"):
+            cluster.bundles_named(name)
+    for name in ("w/ns/", "w/ns/ ", "w/ns/x ", "persistent://w/ns", "w//x", "w/ns/0x00000000"):
+        with pytest.raises(IntentError, match=r"bundle-range"):
+            cluster.bundles_named(name)
     for name in ("t/other", "persistent://t/other/x", "t/ns/0xf0000000_0xf1000000", "x"):
         with pytest.raises(IntentError, match=r"bundle-range"):
             assert cluster.bundles_named(name) == []

@@ -7,7 +7,6 @@ import typer
 from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
 from pulsar_rebalancer.cli.intent_session import intent_session
-from pulsar_rebalancer.decisions.intents import IntentError
 
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Do not wait until the bundles have moved.")
@@ -45,13 +44,8 @@ def move(
     settings = options.settings(config, overrides)
     with intent_session(settings, cluster, by, reason) as session:
         present = present_of(session)
-        found = present.bundles_named(bundle)
-        if len(found) > 1:
-            raise IntentError(
-                f"{bundle} has {len(found)} bundles: name one of them, or unload all: rebalancer "
-                f"unload {bundle}"
-            )
-        ask_moves(session, present, [(found[0], to)], MoveOptions(yes, no_wait, as_json))
+        moves = [(present.bundle_named(bundle), to)]
+        ask_moves(session, present, moves, MoveOptions(yes, no_wait, as_json))
 
 
 def unload(

@@ -1,19 +1,21 @@
 """`rebalancer split`: splits a bundle by hand, on the road of all splits."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.by_hand import MoveOptions, ask, present_of, stays
+from pulsar_rebalancer.cli.by_hand import MoveOptions, ask, present_of, show_moves, stays
 from pulsar_rebalancer.cli.intent_session import intent_session
-from pulsar_rebalancer.decisions.explain.explanation_lines import instruction
+from pulsar_rebalancer.decisions.explain.explanation_lines import instruction, points
 from pulsar_rebalancer.decisions.preview import PresentBundle, PresentCluster, Proposal
 from strategies.cluster.model import MIB
 from strategies.errors import SettingsError
 from strategies.figures.texts_of_counts_names_and_ages import counted
 
+_HASH = re.compile(r"0x[0-9a-fA-F]{1,8}", re.ASCII)
 _MOST: Mapping[str, Callable[[PresentBundle], float]] = {
     "largest": lambda one: one.topics,
     "hottest": lambda one: one.throughput,
@@ -24,9 +26,9 @@ def split(
     bundle: Annotated[
         str,
         typer.Argument(
-            metavar="BUNDLE|largest|hottest",
-            help="The bundle, tenant/namespace/0x…_0x…, or the one with the most topics or the "
-            "most traffic.",
+            metavar="BUNDLE|TOPIC|largest|hottest",
+            help="The bundle, tenant/namespace/0x…_0x…, or a topic or partition in it, or the "
+            "bundle with the most topics or the most traffic.",
         ),
     ],
     *,
@@ -36,11 +38,11 @@ def split(
         typer.Option(metavar="NAME", help="Pulsar's algorithm; default: splitting.algorithm."),
     ] = None,
     at: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="0x…,0x…", help="The hashes at which it is cut, instead of an algorithm."
         ),
-    ] = "",
+    ] = None,
     move: Annotated[
         bool, typer.Option("--move", help="Then move all new bundles but the first one.")
     ] = False,
@@ -79,18 +81,18 @@ def split(
         ask(session, present, [record], MoveOptions(yes, no_wait, as_json), show=_show)
 
 
-def _positions(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(one, 0) for one in text.split(",") if text)
-    except ValueError as error:
+def _positions(text: str | None) -> tuple[int, ...]:
+    words = [] if text is None else text.split(",")
+    if not all(map(_HASH.fullmatch, words)):
         why = f"--at: {text!r} is no list of hashes; write 0x10000000,0x20000000"
-        raise SettingsError([why]) from error
+        raise SettingsError([why])
+    return tuple(int(word, 16) for word in words)
 
 
 def _name_of(word: str, present: PresentCluster) -> str:
     key = _MOST.get(word)
     if key is None or not present.bundles:
-        return word
+        return present.bundle_named(word)
     return max(sorted(present.bundles.values(), key=lambda one: one.name), key=key).name
 
 
@@ -102,9 +104,13 @@ def _show(proposals: Sequence[Proposal], present: PresentCluster) -> None:
         has = f"{counted(bundle.topics, 'topic')}, {bundle.throughput / MIB:.1f} MiB/s"
         line = f"{instruction(one.command)}: {has}; {one.command.text}"
     console.say(line)
-    if one.intent.moves_children and bundle is not None:
+    if one.shares:
+        parts = (f"{child} {points(share)} %" for child, share in one.shares.items())
+        console.say(f"parts of its traffic, by its topics: {', '.join(parts)}")
+    if one.children is not None:
         to = one.intent.broker or "the brokers that fit best"
         console.say(
-            f"then all new bundles but the first one move to {to}; clients of each wait up to "
-            f"{bundle.pause_ms / 1000:.2f} s"
+            f"then all new bundles but the first one move to {to}; the whole bundle, if it moved "
+            "now:"
         )
+        show_moves([one.children], present)

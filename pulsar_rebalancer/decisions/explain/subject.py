@@ -12,7 +12,14 @@ from typing import Literal
 from pulsar_rebalancer.decisions.log import DecisionLog, Source, is_there, values_of
 from sinks.topics.topic_settings import TopicAccess
 from sinks.wire.record_decoding import decode
-from strategies.bundles import namespace_of, parse_bundle, topic_hash
+from strategies.bundles import (
+    bundles_of_topic,
+    hexadecimal,
+    namespace_and_topic,
+    namespace_of,
+    parse_bundle,
+    topic_hash,
+)
 from strategies.cluster.model import LoadReport, Owned
 from strategies.errors import RebalancerError, WireError
 from strategies.figures.texts_of_counts_names_and_ages import first_of
@@ -25,7 +32,6 @@ FORMS = (
     "host:port) or a topic"
 )
 _RANGE = re.compile(r"0x[0-9a-fA-F]{1,8}_0x[0-9a-fA-F]{1,8}", re.ASCII)
-_TOPIC = re.compile(r"((?:non-)?persistent://)?([^/\s]+/[^/\s]+)/([^/\s]+)")
 _ID_BEGINS = 4
 _MOST_NAMED = 8
 #: Maximum digits of a round's number; Python refuses to parse very long ones.
@@ -190,29 +196,21 @@ def _bundle(word: str, known: Iterable[str]) -> ExplainedSubject | None:
 
 
 def _of_topic(word: str, known: Iterable[str]) -> ExplainedSubject | None:
-    """The narrowest bundle that contains the topic's hash: a bundle that was split since contains
-    it too.
-    """
-    matched = _TOPIC.fullmatch(word)
-    if matched is None:
+    """The narrowest bundle that holds the topic."""
+    named = namespace_and_topic(word)
+    holds = [] if named is None else bundles_of_topic(*named, known)
+    if named is None or not holds:
         return None
-    topic = word if matched[1] else f"persistent://{word}"
-    hash_ = topic_hash(topic)
-    parsed = [
-        (one, found)
-        for one in known
-        if (found := parse_bundle(one)) and found[0] == matched[2] and hash_ in found[1]
-    ]
-    if not parsed:
-        return None
-    name, _ = min(parsed, key=lambda one: one[1][1].upper - one[1][1].lower)
+    name, topic = holds[0], named[1]
     whole = (
         ""
         if "-partition-" in topic
         else f"; if it is partitioned, name a partition: {topic}-partition-0"
     )
     return ExplainedSubject(
-        "bundle", name, f"{topic} has the hash 0x{hash_:08x}, which is in {name}{whole}"
+        "bundle",
+        name,
+        f"{topic} has the hash {hexadecimal(topic_hash(topic))}, which is in {name}{whole}",
     )
 
 
