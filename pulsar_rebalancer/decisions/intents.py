@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 
-import msgspec
-
 from pulsar_rebalancer.decisions.log import usable_key
 from pulsar_rebalancer.decisions.read_status import RECENT_MS
 from sinks.topics.open_topics import (
@@ -21,7 +19,7 @@ from sinks.topics.open_topics import (
 )
 from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.operator_records import check_person, encode_intent
-from sinks.wire.record_decoding import decode_round
+from sinks.wire.record_decoding import decode_rejected, decode_round
 from sinks.wire.signing_keys import SigningKey, signing_key
 from strategies.cluster.intent_records_and_states import Intent, IntentStatus
 from strategies.cluster.model import Round
@@ -37,15 +35,6 @@ _UNITS_MS = {"min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 class IntentError(RebalancerError):
     """A drain or a roll that cannot be asked for, or was refused."""
-
-
-class _RejectedRow(msgspec.Struct):
-    code: str
-    text: str
-    original: bytes = b""
-
-
-_REJECTED = msgspec.json.Decoder(_RejectedRow)
 
 
 def newest_rounds(connections: Connections, now_ms: int) -> dict[str, Round]:
@@ -187,7 +176,6 @@ class IntentAnswers:
         self._last = _place(known)
         #: The last rounds that there were.
         self.newest = [known]
-        self._refused: dict[bytes, str] = {}
 
     def rounds(self) -> list[Round]:
         """The rounds since the last call, in order."""
@@ -202,14 +190,16 @@ class IntentAnswers:
         return self.newest if found else []
 
     def rejection(self, id_: str) -> str | None:
-        """The reason why a record was rejected before any round saw it; None if it was not."""
+        """The reason why a record was rejected before any round saw it; None if it was not since
+        the last call. Called while the record is the newest one that was written.
+        """
         for record in self._rejected.read():
-            with suppress(msgspec.MsgspecError, ValueError):
-                row = _REJECTED.decode(record.value)
-                if b'"intent"' in row.original and row.code != "intent-refused":
-                    self._refused[row.original] = f"{row.text} [{row.code}]"
-        wanted = id_.encode()
-        return next((text for value, text in self._refused.items() if wanted in value), None)
+            with suppress(WireError):
+                row = decode_rejected(record.value)
+                is_intent = b'"intent"' in row.original and row.code != "intent-refused"
+                if is_intent and id_.encode() in row.original:
+                    return f"{row.text} [{row.code}]"
+        return None
 
     def answer(self, id_: str, done: Iterable[Round]) -> IntentStatus | str | None:
         """The answer of these rounds to the record with this id: its status, or why it was

@@ -21,6 +21,7 @@ from pulsar_rebalancer.decisions.plans import Plan, pauses_of, plans_of
 from sinks.executor.settings import ExecutorSettings, pause_file
 from sinks.topics.open_topics import records_of
 from sinks.topics.topic_settings import Connections
+from sinks.wire.contracts.job_output import RejectedRecord
 from sinks.wire.raw_broker_reports import RawKind, SourceSettings
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.objections_to_approvals import PauseOrder
@@ -36,8 +37,10 @@ REPORT_KINDS = frozenset(get_args(RawKind))
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class TelemetryHead(msgspec.Struct):
-    """The fields of a telemetry record that a status needs; `brokers`, `missing`: of a sweep."""
+class TelemetryHead(msgspec.Struct, frozen=True):
+    """The fields of a telemetry record that a status needs. `brokers`, `missing`: of a sweep, the
+    brokers that answered, and the others with reasons.
+    """
 
     cluster: str
     ts: int
@@ -45,32 +48,13 @@ class TelemetryHead(msgspec.Struct):
     brokers: list[str] = []
     missing: dict[str, str] = {}
 
-    def as_sweep(self) -> "CollectionPass":
-        """The collection pass of a sweep marker."""
-        return CollectionPass(self.ts, tuple(self.brokers), self.missing)
-
-
-class RejectedHead(msgspec.Struct):
-    """The fields of a rejected record that a status needs."""
-
-    code: str
-    cluster: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionPass:
-    """The newest sweep: its time (ms), the brokers that answered, and the others with reasons."""
-
-    ts: int
-    brokers: tuple[str, ...]
-    missing: Mapping[str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
     """One cluster. `newest`: its newest round, None before the first; `since_ms`: time of the first
     of the `rounds` rounds in a row with the newest one's state, None without a state; `report_ms`:
-    time of the newest report; `commands`: the newest ones with their outcomes, oldest first;
+    time of the newest report; `sweep`: the newest one; `commands`: the newest ones with their
+    outcomes, oldest first;
     `rejected`: reason code → number of records; `plans`: those that wait for approval, the newest
     first; `pause`: the newest pause or resume by record.
     """
@@ -80,7 +64,7 @@ class ClusterStatus:
     since_ms: int | None = None
     rounds: int = 0
     report_ms: int | None = None
-    sweep: CollectionPass | None = None
+    sweep: TelemetryHead | None = None
     commands: tuple[tuple[Command, Outcome | None], ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
     plans: tuple[Plan, ...] = ()
@@ -126,16 +110,16 @@ def read_status(
     plans = plans_of(log, now_ms) if approval_required else []
     waiting = [one for one in plans if one.state == "waiting"]
     pauses = pauses_of(log)
-    reports, sweeps = dict[str, int](), dict[str, CollectionPass]()
+    reports, sweeps = dict[str, int](), dict[str, TelemetryHead]()
     for one in _recent("telemetry", TelemetryHead, connections, now_ms):
         if one.kind in REPORT_KINDS:
             reports[one.cluster] = max(one.ts, reports.get(one.cluster, 0))
         elif one.kind == "sweep" and (
             one.cluster not in sweeps or one.ts >= sweeps[one.cluster].ts
         ):
-            sweeps[one.cluster] = one.as_sweep()
+            sweeps[one.cluster] = one
     rejected: dict[str, Counter[str]] = {}
-    for bad in _recent("rejected", RejectedHead, connections, now_ms):
+    for bad in _recent("rejected", RejectedRecord, connections, now_ms):
         rejected.setdefault(bad.cluster or "", Counter())[bad.code] += 1
     clusters = [
         replace(

@@ -14,14 +14,12 @@ import msgspec
 
 from pulsar_rebalancer.decisions.live.snapshot_fold import LiveFold, LiveSnapshot, TopicHealth
 from pulsar_rebalancer.decisions.log import decode_decision, usable_key
-from pulsar_rebalancer.decisions.read_status import (
-    RejectedHead,
-    TelemetryHead,
-)
+from pulsar_rebalancer.decisions.read_status import TelemetryHead
 from sinks.topics.open_topics import Reader, TopicRecord, check_read, open_reader
 from sinks.topics.topic_settings import Connections, TopicUri
 from sinks.wire.names_and_times import is_cluster
 from sinks.wire.raw_broker_reports import SourceSettings
+from sinks.wire.record_decoding import decode_rejected
 from sinks.wire.signing_keys import signing_key
 from strategies.errors import RebalancerError, WireError
 
@@ -34,7 +32,6 @@ _ROUNDS = 500
 _IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
 _TELEMETRY = msgspec.json.Decoder(TelemetryHead)
-_REJECTED = msgspec.json.Decoder(RejectedHead)
 
 
 class LiveTopics:
@@ -153,7 +150,7 @@ class LiveTopics:
                 if is_cluster(head.cluster):
                     self._fold.add_telemetry(head)
             case "rejected":
-                rejected = _REJECTED.decode(value)
+                rejected = decode_rejected(value)
                 self._fold.add_rejected(rejected.cluster or "", rejected.code)
             case _:
                 self._fold.add(decode_decision(name, value, self._keys.get(name)))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pulsar_rebalancer.decisions.live.packed_rounds import PackedRound, packed
 from pulsar_rebalancer.decisions.log import DecisionLog, DecisionRecord, LoggedCommand
-from pulsar_rebalancer.decisions.read_status import REPORT_KINDS, CollectionPass, TelemetryHead
+from pulsar_rebalancer.decisions.read_status import REPORT_KINDS, TelemetryHead
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome
 
@@ -60,7 +60,7 @@ class LiveCluster:
     now_ms: int
     decisions: LiveDecisions = LiveDecisions()
     report_ms: int | None = None
-    sweep: CollectionPass | None = None
+    sweep: TelemetryHead | None = None
     rejected: Mapping[str, int] = field(default_factory=dict)
     made: OnceMade = field(default_factory=OnceMade, repr=False, compare=False)
 
@@ -120,7 +120,7 @@ class _ClusterFold:
     approvals: dict[str, Approval] = field(default_factory=dict)
     answers: dict[ApprovalOutcome, None] = field(default_factory=dict)
     report_ms: int | None = None
-    sweep: CollectionPass | None = None
+    sweep: TelemetryHead | None = None
     rejected: Counter[str] = field(default_factory=Counter)
     oldest: Key = (0, 0)
     newest: PackedRound | None = None
@@ -228,7 +228,7 @@ class LiveFold:
             found.report_ms = head.ts
             self._changed(found)
         if not reports and (found.sweep is None or head.ts >= found.sweep.ts):
-            found.sweep = head.as_sweep()
+            found.sweep = head
             self._changed(found)
 
     def add_rejected(self, cluster: str, code: str) -> None:
