@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
+import msgspec
+
 from sinks.pulsar_api.admin_errors import Call, Elsewhere, Missing
 from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettings
 from sinks.pulsar_api.http import PulsarHttp, Wait
@@ -343,12 +345,9 @@ class PulsarAdmin:
     def _json(self, call: Call, kind: type[T]) -> T:
         body = self.http.ask(call)
         try:
-            tree = json.loads(body)
+            return msgspec.json.decode(body, type=kind)
         except (ValueError, RecursionError) as error:
             raise _unexpected_answer(call) from error
-        if not isinstance(tree, kind):
-            raise _unexpected_answer(call)
-        return tree
 
     def _text(self, call: Call) -> str:
         return self.http.ask(call).decode("utf-8", errors="replace")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import quote
 
+import msgspec
+
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Call
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
@@ -111,10 +113,14 @@ def create_or_keep(
     """
     if topic.scheme == "kafka":
         return "created" if create_topic(topic, plan, kafka_access(connections.kafka)) else "left"
-    if create_pulsar_topic(topic, plan, connections.pulsar):
+    is_new = pulsar_topic_facts(topic, connections.pulsar) is None
+    with closing(PulsarAdmin(connections.pulsar)) as admin:
+        if is_new:
+            _create_pulsar_topic(admin.http, topic, plan)
+        if is_new or update:
+            _set_policies(admin.http, topic, plan)
+    if is_new:
         return "created"
-    if update:
-        keep_pulsar_topic(topic, plan, connections.pulsar)
     return "updated" if update else "left"
 
 
@@ -160,14 +166,12 @@ _NEVER_DELETED = json.dumps(
 
 @dataclass(frozen=True, slots=True)
 class PulsarTopicFacts:
-    """Policies of a topic. `partitions`: 0 if it is not partitioned. Retention: -1 keeps messages
-    for ever, 0 not at all.
+    """Policies of a topic. Retention: -1 keeps messages for ever, 0 not at all.
 
     `deleted_when_idle`: whether brokers delete the topic with its policies after some time without
     clients and subscriptions. None if the token may not read this.
     """
 
-    partitions: int
     retention_minutes: int | None
     retention_mb: int | None
     deleted_when_idle: bool | None = None
@@ -185,59 +189,45 @@ def pulsar_topic_facts(topic: TopicUri, settings: PulsarSettings) -> PulsarTopic
     with closing(PulsarAdmin(settings)) as admin:
         http = admin.http
         try:
-            found = _tree(http.ask(_call(topic, "GET", "partitions", "the partitions")))
+            _tree(http.ask(_call(topic, "GET", "partitions", "the partitions")))
         except NotFound:
             return None
         kept = _call_optional(http, _call(topic, "GET", "retention?applied=true", "the retention"))
         policies = "inactiveTopicPolicies?applied=true"
         idle = _call_optional(http, _call(topic, "GET", policies, "the inactive topic policies"))
-    partitions = found.get("partitions", 0)
     deleted = None if idle is None else bool(idle.get("deleteWhileInactive", True))
     if kept is None:
-        return PulsarTopicFacts(partitions, None, None, deleted)
+        return PulsarTopicFacts(None, None, deleted)
     return PulsarTopicFacts(
-        partitions, kept.get("retentionTimeInMinutes", 0), kept.get("retentionSizeInMB", 0), deleted
+        kept.get("retentionTimeInMinutes", 0), kept.get("retentionSizeInMB", 0), deleted
     )
 
 
-def create_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings) -> bool:
-    """Creates a topic; False if it already exists. One partition creates a non-partitioned topic.
-    Raises AdminError, SettingsError.
-    """
-    if pulsar_topic_facts(topic, settings) is not None:
-        return False
-    with closing(PulsarAdmin(settings)) as admin:
-        several = plan.partitions > 1
-        try:
-            admin.http.ask(
-                _call(
-                    topic,
-                    "PUT",
-                    "partitions" if several else "",
-                    "making",
-                    str(plan.partitions).encode() if several else None,
-                )
+def _create_pulsar_topic(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
+    """Creates a topic. One partition creates a non-partitioned topic."""
+    several = plan.partitions > 1
+    try:
+        http.ask(
+            _call(
+                topic,
+                "PUT",
+                "partitions" if several else "",
+                "making",
+                str(plan.partitions).encode() if several else None,
             )
-        except NotFound as error:
-            namespace = topic.name.rpartition("/")[0]
-            raise SinkError(
-                f"{topic}: the namespace {namespace} does not exist; create it: pulsar-admin "
-                f"namespaces create {namespace}"
-            ) from error
-        _set_policies(admin.http, topic, plan)
-    return True
-
-
-def keep_pulsar_topic(topic: TopicUri, plan: TopicPlan, settings: PulsarSettings) -> None:
-    """Sets the plan's retention and keeps brokers from deleting the idle topic. Raises AdminError,
-    SettingsError.
-    """
-    with closing(PulsarAdmin(settings)) as admin:
-        _set_policies(admin.http, topic, plan)
+        )
+    except NotFound as error:
+        namespace = topic.name.rpartition("/")[0]
+        raise SinkError(
+            f"{topic}: the namespace {namespace} does not exist; create it: pulsar-admin "
+            f"namespaces create {namespace}"
+        ) from error
 
 
 def _set_policies(http: PulsarHttp, topic: TopicUri, plan: TopicPlan) -> None:
-    """Sets policies of the topic, not of its namespace, which may contain other topics."""
+    """Sets the plan's retention, and keeps brokers from deleting the idle topic: policies of the
+    topic, not of its namespace, which may contain other topics.
+    """
     kept = json.dumps(
         {"retentionTimeInMinutes": -(-plan.retention_ms // 60_000), "retentionSizeInMB": -1}
     ).encode()
@@ -281,12 +271,9 @@ def _call(topic: TopicUri, method: str, below: str, what: str, body: bytes | Non
 
 def _tree(body: bytes) -> Mapping[str, Any]:
     try:
-        tree = json.loads(body or b"{}")
-    except ValueError:
-        tree = None
-    if not isinstance(tree, dict):
+        return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+    except (ValueError, RecursionError):
         raise Refused(
             "The answer about a topic is not one of Pulsar's admin API; check that "
             "pulsar.admin_urls is the web service of a broker."
-        )
-    return tree
+        ) from None
