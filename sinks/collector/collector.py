@@ -23,7 +23,7 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderFacts, LeaderPoll, LoadManager
 from sinks.wire.contracts.execution import or_unset
 from sinks.wire.contracts.telemetry import PoliciesRecord, SweepRecord
-from sinks.wire.raw_broker_reports import ReportEnvelope
+from sinks.wire.raw_broker_reports import encode_broker_record
 from strategies.errors import CallFailed, NotFound
 
 #: Longest time between two steps of a loop that works: this, and this number of pass intervals.
@@ -70,11 +70,6 @@ def asked_facts(admin: PulsarAdmin, brokers: Sequence[str], at_once: int) -> dic
     with ThreadPoolExecutor(at_once, thread_name_prefix="facts") as pool:
         found = zip(brokers, pool.map(lambda broker: _ask(admin, broker), brokers), strict=True)
         return {broker: facts for broker, facts in found if facts is not None}
-
-
-def text_of(snapshot: Mapping[str, Any]) -> str:
-    """The snapshot as published, to detect changes. The order of isolation policies matters."""
-    return json.dumps(snapshot, ensure_ascii=False, separators=(",", ":"))
 
 
 def _groups(admin: PulsarAdmin, at_once: int) -> Iterator[tuple[str, str]]:
@@ -180,7 +175,7 @@ class Collector:
             return StepResult(None, False, (str(error),))
         done = self._source.poll(brokers)
         records = [encode_report(cluster, report) for report in done.reports]
-        records += [encode_owned(cluster, owned) for owned in done.owned]
+        records += [encode_note("owned-bundles", cluster, owned) for owned in done.owned]
         records += [
             encode_note("topics-of-bundle", cluster, one) for one in self._topics.run(done.reports)
         ]
@@ -220,7 +215,8 @@ class Collector:
             # Without any, rounds would know of no policy and move what policies protect.
             snapshot = {"isolation": f"could not be read: {error}", "brokers": dict(facts)}
             complaints = (f"No policies could be read; until they are, nothing moves: {error}",)
-        text = text_of(snapshot)
+        # As text, because the order of isolation policies matters.
+        text = json.dumps(snapshot)
         changed, self._policies = text != self._policies, text
         if changed or done.ts >= self._repeat_due_ms:
             record = PoliciesRecord(1, self._source.cluster, done.ts, snapshot)
@@ -235,29 +231,14 @@ def longest_step_s(given: CollectorSettings) -> float:
 
 
 def encode_report(cluster: str, report: Report) -> bytes:
-    """A broker's report; its body is copied without being parsed."""
-    return msgspec.json.encode(
-        ReportEnvelope(1, report.kind, cluster, report.broker, report.ts, msgspec.Raw(report.body))
-    )
-
-
-def encode_owned(cluster: str, owned: Report) -> bytes:
-    """All bundles of a broker, as a note, which rounds ignore."""
-    return encode_note("owned-bundles", cluster, owned)
+    """A broker's report."""
+    return encode_broker_record(cluster, report.broker, report.ts, report.body, kind=report.kind)
 
 
 def encode_note(note: str, cluster: str, report: Report) -> bytes:
-    """A note about a broker, of this name."""
-    return msgspec.json.encode(
-        {
-            "v": 1,
-            "kind": "note",
-            "note": note,
-            "cluster": cluster,
-            "broker": report.broker,
-            "ts": report.ts,
-            "report": msgspec.Raw(report.body),
-        }
+    """A note about a broker, of this name. Rounds ignore notes."""
+    return encode_broker_record(
+        cluster, report.broker, report.ts, report.body, kind="note", note=note
     )
 
 

@@ -63,19 +63,6 @@ class _Enveloped(msgspec.Struct):
     kind: str
 
 
-class ReportEnvelope(msgspec.Struct):
-    """A broker's report as the product writes it, under any `kind`; `report`: the broker's JSON,
-    not parsed. `ts`: ms since 1970.
-    """
-
-    v: int
-    kind: str
-    cluster: str
-    broker: str
-    ts: int
-    report: msgspec.Raw
-
-
 def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSettings) -> bytes:
     """The record in our envelope. A record with a `kind`, or one that is not JSON, stays as it is;
     an unknown name is empty.
@@ -98,9 +85,15 @@ def enveloped(value: bytes | None, metadata: RecordMetadata, source: SourceSetti
         report = b"null" if value is None or withdrawn else msgspec.json.format(value, indent=-1)
     except (ValueError, RecursionError):
         return value or b""
-    return msgspec.json.encode(
-        ReportEnvelope(1, kind, cluster, broker, _ts(metadata), msgspec.Raw(report))
-    )
+    return encode_broker_record(cluster, broker, _ts(metadata), report, kind=kind)
+
+
+def encode_broker_record(cluster: str, broker: str, ts: int, report: bytes, **kinds: str) -> bytes:
+    """What a broker reports as the product writes it. `ts`: ms since 1970; `report`: the broker's
+    JSON, copied without being parsed; `kinds`: the kind of the record, and of a note its name.
+    """
+    names = {"cluster": cluster, "broker": broker, "ts": ts}
+    return msgspec.json.encode({"v": 1, **kinds, **names, "report": msgspec.Raw(report)})
 
 
 def _is_enveloped(value: bytes) -> bool:

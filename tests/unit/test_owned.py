@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sinks.collector.broker_poll import Report
-from sinks.collector.collector import encode_owned
+from sinks.collector.collector import encode_note
 from sinks.wire.record_decoding import decode
 from strategies.cluster.cluster_state import InMemoryStore, StateStore, read_note
 from strategies.cluster.model import Note, Owned, Round, TelemetryRecord, Tombstone
@@ -36,7 +36,7 @@ def kept(store: StateStore, broker: str = "a:1") -> tuple[str, ...] | None:
 
 def test_what_the_collector_writes_is_what_is_decoded() -> None:
     body = f'{{"{bundle(1)}":{{}},"{bundle(2)}":{{}}}}'.encode()
-    record = decode(encode_owned("c", Report("a:1", T0, body)), b"")
+    record = decode(encode_note("owned-bundles", "c", Report("a:1", T0, body)), b"")
     assert record == Owned("c", "a:1", T0, (bundle(1), bundle(2)))
     assert unpack_record(pack_record(record)) == record
 
