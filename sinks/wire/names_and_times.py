@@ -5,7 +5,7 @@ the bytes: memory is at most three times the record.
 
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +17,7 @@ from strategies.errors import WireError
 #: Letters of any script are legal. Control characters, line breaks and marks that change the
 #: direction of text are not.
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-_CONTROL = re.compile(f"[{_CONTROLS}]")
+CONTROL = re.compile(f"[{_CONTROLS}]")
 #: Two parts (three in the heartbeat namespaces of old brokers), then the range.
 _PART = rf"[^/{_CONTROLS}]+"
 _NAMESPACE = re.compile(rf"{_PART}/{_PART}(?:/{_PART})?")
@@ -101,6 +101,16 @@ def _all_usual(names: Sequence[str]) -> bool:
     )
 
 
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that was there before; None if all differ."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def check_broker(name: str, place: str) -> None:
     """Raises WireError unless the name has the form host:port."""
     if not is_broker(name):
@@ -112,7 +122,7 @@ def check_broker(name: str, place: str) -> None:
 
 def is_cluster(name: str) -> bool:
     """True if the name is printable and short enough to be a record's key."""
-    return 0 < len(name) <= LONGEST_NAME and _CONTROL.search(name) is None
+    return 0 < len(name) <= LONGEST_NAME and CONTROL.search(name) is None
 
 
 def check_cluster(name: str) -> None:

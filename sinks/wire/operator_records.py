@@ -17,14 +17,17 @@ from sinks.wire.contracts.execution import (
     or_unset,
 )
 from sinks.wire.contracts.telemetry import IntentRecord
-from sinks.wire.names_and_times import check_broker, check_bundles, check_cluster, quoted
+from sinks.wire.names_and_times import (
+    CONTROL,
+    check_broker,
+    check_bundles,
+    check_cluster,
+    first_repeated,
+    quoted,
+)
 from strategies.cluster.intent_records_and_states import Intent
 from strategies.errors import WireError
 from strategies.executor.objections_to_approvals import Approval, ApprovalOutcome, ApprovedCommand
-
-#: Characters that a line for people cannot contain: controls, line breaks, marks that change the
-#: direction of text.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def encode_approval(approval: Approval) -> bytes:
@@ -132,7 +135,7 @@ def check_person(by: str, reason: str) -> None:
             raise WireError(
                 f"{name}-empty", f"$.{name} is empty; every decision names a person and a reason."
             )
-        if _CONTROL.search(text):
+        if CONTROL.search(text):
             raise WireError(
                 f"{name}-characters",
                 f"$.{name} is {quoted(text)}, with control characters in it; write one line of "
@@ -249,8 +252,7 @@ def _check_brokers(broker: str | UnsetType, brokers: tuple[str, ...]) -> None:
         check_broker(broker, "$.broker")
     for index, name in enumerate(brokers):
         check_broker(name, f"$.brokers[{index}]")
-    if len({*brokers}) < len(brokers):
-        twice = next(name for name in brokers if brokers.count(name) > 1)
+    if twice := first_repeated(brokers):
         raise WireError(
             "broker-listed-twice", f"$.brokers lists {quoted(twice)} twice; list each broker once."
         )

@@ -34,6 +34,7 @@ from sinks.wire.names_and_times import (
     check_bundles,
     check_cluster,
     check_time,
+    first_repeated,
     is_broker,
     is_bundle,
     quoted,
@@ -115,7 +116,7 @@ def _top_bundles(message: TopBundlesRecord, origin: bytes) -> model.LoadReport:
     entries = [] if message.report is None else message.report.topBundlesLoadData
     names = tuple(entry.bundleName for entry in entries)
     check_bundles(names, "$.report.topBundlesLoadData: {}")
-    if twice := _first_repeated(names):
+    if twice := first_repeated(names):
         raise WireError(
             "bundle-listed-twice",
             f"$.report.topBundlesLoadData lists {quoted(twice)} twice; send each bundle once.",
@@ -132,7 +133,7 @@ def _sweep(message: SweepRecord, origin: bytes) -> model.Sweep:
         check_broker(broker, f"$.brokers[{index}]")
     for broker in message.missing:
         check_broker(broker, "A key of $.missing")
-    if twice := _first_repeated(listed):
+    if twice := first_repeated(listed):
         raise WireError(
             "broker-listed-twice",
             f"The sweep lists broker {quoted(twice)} twice; list each as answered or as "
@@ -347,12 +348,3 @@ def _digest(figures: model.Figures | None, bundles: model.BundleStats | None) ->
         for column in (bundles.traffic, bundles.topics, bundles.sessions):
             digest.update(column.tobytes())
     return digest.hexdigest()
-
-
-def _first_repeated(names: Iterable[str]) -> str | None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
