@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
-from pulsar_rebalancer.decisions.decisive_outcome import decisive
 from sinks.recordings.copy_topic import of_recording, topic_records
 from sinks.topics.files.segments import segments
 from sinks.topics.open_topics import Skipped, TopicRecord, readable
@@ -32,6 +31,9 @@ Kind = Literal["telemetry", "commands", "rounds", "rejected", "outcomes", "appro
 Source = TopicUri | Path
 #: Cluster, epoch and number of a round.
 RoundKey = tuple[str, int, int]
+#: `applied` precedes `already-done`, which an executor publishes for a repeated command; then all
+#: others; a dry run comes last.
+_PRECEDENCE = {"applied": 3, "already-done": 2, "dry-run": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,13 @@ class DecisionLog:
         for one in self.outcomes:
             found.setdefault((one.command_id, one.cluster, one.bundle), []).append(one)
         return found
+
+
+def decisive(given: Sequence[Outcome]) -> Outcome | None:
+    """The decisive outcome of a command: the one that applied it, otherwise the newest without dry
+    runs, otherwise any.
+    """
+    return max(reversed(given), key=lambda one: _PRECEDENCE.get(one.status, 1), default=None)
 
 
 def _round_key(record: Round | Command) -> RoundKey:

@@ -9,7 +9,7 @@ from collections import Counter as Count
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -321,15 +321,5 @@ class DiskMetrics:
             registry=registry,
         )
         for setting, folder in folders.items():
-            free.labels(setting).set_function(_figure(space, folder, "free"))
-            size.labels(setting).set_function(_figure(space, folder, "size"))
-
-
-def _figure(
-    space: Callable[[Path], DiskSpace], folder: Path, name: Literal["size", "free"]
-) -> Callable[[], float]:
-    def read() -> float:
-        figure: float = getattr(space(folder), name)
-        return figure
-
-    return read
+            free.labels(setting).set_function(lambda at=folder: space(at).free)
+            size.labels(setting).set_function(lambda at=folder: space(at).size)

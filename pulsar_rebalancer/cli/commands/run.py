@@ -10,14 +10,9 @@ from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.graceful_stop import Stop, stopping
 from sinks.metrics.service_metrics import file_topics
-from strategies.fold.engine import EngineSettings
-from strategies.java.pulsar_versions_and_defaults import PulsarRelease
 from streaming.checkpoint.guard import checkpoint_folder
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-
-    from sinks.metrics.http_server_and_probes import Liveness
     from streaming.job import JobResult
     from streaming.progress import BatchProgress
 
@@ -86,12 +81,6 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
     for warning in settings.warnings:
         warn(warning)
 
-    def metrics_in(registry: "CollectorRegistry", liveness: "Liveness") -> JobMetrics:
-        return JobMetrics(registry, settings.job.trigger_ms, liveness, warn=warn)
-
-    def engine_in(release: PulsarRelease) -> EngineSettings:
-        return settings.in_release(release).engine
-
     def report(batch: "BatchProgress") -> None:
         metrics.take(batch)
         log.write(Line(batch.line(), "micro-batch", fields=batch.fields()))
@@ -101,7 +90,9 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
         settings,
         log,
         stop,
-        metrics_in,
+        lambda registry, liveness: JobMetrics(
+            registry, settings.job.trigger_ms, liveness, warn=warn
+        ),
         still_s=STILL_S,
         ready_after="a micro-batch",
         folders={"job.checkpoint": checkpoint_folder(settings.job), **topics},
@@ -115,5 +106,9 @@ def _run(settings: Settings, log: Log, stop: Stop, drain: bool) -> "JobResult":
             log=log.write,
             metrics=settings.metrics,
             on_poll=metrics.liveness.turned,
-            in_release=engine_in if settings.release_is_open else None,
+            in_release=(
+                (lambda release: settings.in_release(release).engine)
+                if settings.release_is_open
+                else None
+            ),
         )

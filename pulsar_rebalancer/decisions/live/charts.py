@@ -4,6 +4,7 @@ over time, and bundles that moved over time.
 
 import re
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from math import isnan
@@ -103,7 +104,7 @@ def bundles_over_time(one: LiveCluster) -> Document:
     decisions, rounds = one.decisions, one.decisions.rounds
     count = min(len(rounds), MOST_COLUMNS)
     edges = [len(rounds) * place // count for place in range(count)]
-    column_of = _columns(rounds, edges)
+    column_of = {one.key: bisect_right(edges, place) - 1 for place, one in enumerate(rounds)}
     by_bundle: dict[str, list[Command]] = {}
     for command in decisions.log.commands:
         if (command.epoch, command.round) in column_of:
@@ -127,13 +128,3 @@ def bundles_over_time(one: LiveCluster) -> Document:
         "total": len(newest),
         "cells": [[row, column, *cell] for (row, column), cell in cells.items()],
     }
-
-
-def _columns(rounds: Sequence[PackedRound], edges: Sequence[int]) -> dict[tuple[int, int], int]:
-    found: dict[tuple[int, int], int] = {}
-    column = -1
-    for place, one in enumerate(rounds):
-        if column + 1 < len(edges) and place == edges[column + 1]:
-            column += 1
-        found[one.key] = column
-    return found

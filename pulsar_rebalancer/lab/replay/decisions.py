@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pulsar_rebalancer.decisions.decisive_outcome import decisive
+from pulsar_rebalancer.decisions.log import decisive
 from pulsar_rebalancer.lab.plain_loop import PlainLoop
 from pulsar_rebalancer.lab.report.page import replace_file, shown_settings
 from pulsar_rebalancer.lab.simulation.timeline import Timeline, Tracer
