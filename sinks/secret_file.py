@@ -22,9 +22,11 @@ class Secret:
         return "Secret(…)"
 
 
-def read_secret(path: str, setting: str, largest: int = _LARGEST) -> Secret:
-    """The file's content without surrounding white space. `setting`: the key that names the file.
-    Raises SettingsError.
+def read_secret(
+    path: str, setting: str, largest: int = _LARGEST, *, is_token: bool = False
+) -> Secret:
+    """The file's content without surrounding white space. `setting`: the key that names the file;
+    `is_token`: whether it must be one word of ASCII, as a header takes it. Raises SettingsError.
     """
     try:
         with Path(path).open("rb") as file:
@@ -41,6 +43,13 @@ def read_secret(path: str, setting: str, largest: int = _LARGEST) -> Secret:
             [
                 f"{setting}: {path} is larger than {largest} bytes, so it is not the secret; "
                 "name the right file"
+            ]
+        )
+    if is_token and not all(33 <= byte <= 126 for byte in value):
+        raise SettingsError(
+            [
+                f"{setting}: {path} contains more than one word, or other than ASCII; put only "
+                "the token into it"
             ]
         )
     return Secret(value)

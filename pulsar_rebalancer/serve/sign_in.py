@@ -146,11 +146,6 @@ class Sessions:
             return None
         return found[0]
 
-    @property
-    def lasts_s(self) -> int:
-        """Duration of a session."""
-        return _SESSION_S
-
     def end(self, name: str) -> None:
         """Ends a session."""
         self._open.pop(_digest(name), None)
@@ -260,7 +255,7 @@ class SigningIn:
         response.set_cookie(
             COOKIE,
             name,
-            max_age=self.sessions.lasts_s,
+            max_age=_SESSION_S,
             path="/",
             secure=self.secure,
             httponly=True,

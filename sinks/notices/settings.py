@@ -176,14 +176,7 @@ def _problem(url: str) -> str:
 def _token(settings: NoticeSettings) -> Secret | None:
     if not settings.token_file:
         return None
-    token = read_secret(settings.token_file, "notices.token_file")
-    if not all(33 <= byte <= 126 for byte in token.reveal()):
-        raise SettingsError(
-            [
-                f"notices.token_file: {settings.token_file} contains more than one word, or other "
-                "than ASCII; put only the token into it"
-            ]
-        )
+    token = read_secret(settings.token_file, "notices.token_file", is_token=True)
     return Secret(b"Bearer " + token.reveal())
 
 

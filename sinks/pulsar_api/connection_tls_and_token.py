@@ -189,14 +189,7 @@ def token_header(settings: PulsarSettings) -> Mapping[str, str]:
     """The Authorization header with the token; empty without one. Raises SettingsError."""
     if not settings.token_file:
         return {}
-    token = read_secret(settings.token_file, "pulsar.token_file").reveal()
-    if not all(33 <= byte <= 126 for byte in token):
-        raise SettingsError(
-            [
-                f"pulsar.token_file: {settings.token_file} contains more than one word, or "
-                "other than ASCII; put only the token into it"
-            ]
-        )
+    token = read_secret(settings.token_file, "pulsar.token_file", is_token=True).reveal()
     return {"Authorization": f"Bearer {token.decode('ascii')}"}
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.partition import PulsarLink
+from sinks.topics.pulsar.partition import PartitionReader, PulsarLink
 from strategies.errors import SinkError
 from streaming.sources.pulsar_plan import DELETED, PulsarPlanner, ReadPlan, kept_begin
 from streaming.sources.records import RECORDS, TopicSource, record_batch
@@ -88,7 +88,7 @@ class PulsarStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan: ReadPlan = partition.value
         with closing(self._topic.link()) as link:
             number, rows = 0, list[TopicRecord]()
-            with closing(link.reader(plan.number, plan.name, plan.after)) as reader:
+            with closing(PartitionReader(link, plan.number, plan.name, plan.after)) as reader:
                 for message in reader.read_until(plan.end):
                     number += 1
                     rows.append(message.record)

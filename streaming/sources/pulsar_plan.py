@@ -178,7 +178,7 @@ class PulsarPlanner:
             reader.close()
         name = self._partitions()[number]
         after = self._resumed(name, place)
-        self._readers[number] = self._link.reader(number, name, after)
+        self._readers[number] = PartitionReader(self._link, number, name, after)
         self._read_to[number] = place.after
 
     def _resumed(self, name: str, place: PulsarPlace) -> MessageId | None:

@@ -152,10 +152,6 @@ class PulsarLink:
             reader.seek(ms)
             return self._next_id(reader)
 
-    def reader(self, number: int, partition: str, after: MessageId | None) -> "PartitionReader":
-        """Opens a PartitionReader."""
-        return PartitionReader(self, number, partition, after)
-
     def at_end(self, partition: str) -> "pulsar.Reader":
         """A reader of the client, positioned after the newest message: for each question about
         newer ones it asks the broker.

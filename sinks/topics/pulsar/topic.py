@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
-from sinks.topics.pulsar.partition import QUEUE, MessageId, PulsarLink, id_of, record_of
+from sinks.topics.pulsar.partition import (
+    QUEUE,
+    MessageId,
+    PartitionReader,
+    PulsarLink,
+    id_of,
+    record_of,
+)
 from sinks.topics.topic_settings import TopicUri
 from sinks.wire.record_decoding import Position, WireLimits
 from strategies.errors import PublishRejected, PublishTimeout, SinkError
@@ -167,7 +174,7 @@ class PulsarReader:
             names = self._link.partitions()
             self._ends = [None if follow else self._link.last(name) for name in names]
             self._readers = [
-                self._link.reader(number, name, None) for number, name in enumerate(names)
+                PartitionReader(self._link, number, name, None) for number, name in enumerate(names)
             ]
             for reader in self._readers if since_ms is not None else ():
                 reader.seek(since_ms or 0)
