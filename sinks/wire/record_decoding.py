@@ -227,10 +227,6 @@ def _skimmed(value: bytes) -> _Skimmed | None:
 T = TypeVar("T")
 
 
-class _AnswerHead(msgspec.Struct):
-    approval_id: str | None = None
-
-
 _TELEMETRY = msgspec.json.Decoder(TelemetryMessage)
 
 
@@ -306,17 +302,12 @@ def decode_approval_outcome(value: bytes) -> ApprovalOutcome:
 
 def decode_answer(value: bytes) -> Outcome | ApprovalOutcome:
     """Decodes one record of the OUTCOMES topic, which has both kinds. Raises WireError."""
-    return decode_approval_outcome(value) if _answers_approval(value) else decode_outcome(value)
-
-
-def _answers_approval(value: bytes) -> bool:
-    if b'"approval_id"' not in value:
-        return False
     try:
-        check_shape(value)
-        return msgspec.json.decode(value, type=_AnswerHead).approval_id is not None
-    except (WireError, ValueError, RecursionError):
-        return False
+        return decode_outcome(value)
+    except WireError:
+        if b'"approval_id"' not in value:
+            raise
+        return decode_approval_outcome(value)
 
 
 def decode_rejected(value: bytes) -> RejectedRecord:
