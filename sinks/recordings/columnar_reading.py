@@ -5,11 +5,11 @@ most a few are in memory.
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import isnan
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -38,13 +38,9 @@ _OPTIONAL, _COUNT = 15, 14
 _MOST_ROWS, _LARGEST_COLUMN = 65_536, 256 * 2**20
 
 
-class Column(Protocol):
-    """Source of the traffic of a block's bundles."""
-
-    def read(self) -> tuple[Floats, Ints]:
-        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises
-        SinkError.
-        """
+#: Reads the traffic of a block's bundles: float64[rows, 4], and the index of each record's first
+#: row, int64[records + 1]. Raises SinkError.
+ReadTraffic = Callable[[], tuple[Floats, Ints]]
 
 
 class _Handle:
@@ -88,50 +84,28 @@ class _Handle:
             return self._file.read_row_group(group, columns=list(columns), use_threads=False)
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficColumn:
+def _in_file(file: _Handle, group: int) -> tuple[Floats, Ints]:
     """Traffic that stays in the file until it is read."""
-
-    file: _Handle
-    group: int
-
-    def read(self) -> tuple[Floats, Ints]:
-        """float64[rows, 4], and the index of each record's first row, int64[records + 1]. Raises
-        SinkError.
-        """
-        try:
-            column = self.file.read(self.group, [TRAFFIC])[TRAFFIC].combine_chunks()
-        except OSError as error:
-            raise SinkError(
-                f"row group {self.group} of the recording is damaged ({error}); copy it "
-                "again, or convert it again."
-            ) from error
-        values = column.values.to_numpy(zero_copy_only=True).reshape(-1, 4)
-        return values, column.offsets.to_numpy().astype(np.int64) // 4
+    try:
+        column = file.read(group, [TRAFFIC])[TRAFFIC].combine_chunks()
+    except OSError as error:
+        raise SinkError(
+            f"row group {group} of the recording is damaged ({error}); copy it again, or convert "
+            "it again."
+        ) from error
+    values = column.values.to_numpy(zero_copy_only=True).reshape(-1, 4)
+    return values, column.offsets.to_numpy().astype(np.int64) // 4
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordRange:
-    """A range of the records of another column."""
-
-    column: Column
-    begin: int
-    end: int
-
-    def read(self) -> tuple[Floats, Ints]:
-        traffic, starts = self.column.read()
-        first, last = int(starts[self.begin]), int(starts[self.end])
-        return traffic[first:last], starts[self.begin : self.end + 1] - first
+def _in_range(read: ReadTraffic, begin: int, end: int) -> tuple[Floats, Ints]:
+    """The traffic of a range of records."""
+    traffic, starts = read()
+    first, last = int(starts[begin]), int(starts[end])
+    return traffic[first:last], starts[begin : end + 1] - first
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """Traffic in memory."""
-
-    traffic: tuple[Floats, Ints]
-
-    def read(self) -> tuple[Floats, Ints]:
-        return self.traffic
+def _in_memory(traffic: tuple[Floats, Ints]) -> tuple[Floats, Ints]:
+    return traffic
 
 
 @dataclass(frozen=True)
@@ -139,7 +113,7 @@ class Block:
     """Records of one row group as columns; row i of every array is the i-th record."""
 
     #: Traffic of the records' bundles, read when it is needed.
-    column: Column
+    read_traffic: ReadTraffic
     #: Name of a column of indices → its distinct texts.
     texts: dict[str, tuple[str, ...]]
     #: int8: an index of KINDS.
@@ -168,18 +142,14 @@ class Block:
 
     @cached_property
     def traffic(self) -> tuple[Floats, Ints]:
-        """Traffic as `TrafficColumn.read` returns it; read on first use."""
-        return self.column.read()
+        """Traffic as `read_traffic` returns it; read on first use."""
+        return self.read_traffic()
 
     def loaded(self) -> "Block":
         """The block with its traffic in memory, for readers that use it several times or in
         parts.
         """
-        return (
-            self
-            if isinstance(self.column, _Loaded)
-            else replace(self, column=_Loaded(self.traffic))
-        )
+        return replace(self, read_traffic=partial(_in_memory, self.traffic))
 
     def figures_of(self, row: int) -> Figures:
         """The broker's figures in a load report."""
@@ -192,7 +162,7 @@ class Block:
         part = slice(begin, end)
         return replace(
             self,
-            column=_RecordRange(self.column, begin, end),
+            read_traffic=partial(_in_range, self.read_traffic, begin, end),
             kinds=self.kinds[part],
             clusters=self.clusters[part],
             brokers=self.brokers[part],
@@ -339,7 +309,7 @@ def _block(file: _Handle, traffic: _Handle, group: int) -> Block:
     kinds = np.array([KINDS.index(kind) for kind in texts["kind"]], dtype=np.int8)[codes["kind"]]
     figures = np.stack([table[name].to_numpy().astype(np.float64) for name in FIGURES], axis=1)
     return Block(
-        TrafficColumn(traffic, group),
+        partial(_in_file, traffic, group),
         texts,
         np.asarray(kinds),
         codes["cluster"],

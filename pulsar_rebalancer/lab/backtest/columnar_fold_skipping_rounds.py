@@ -25,7 +25,7 @@ from pulsar_rebalancer.lab.backtest.quiet_round_finder import (
     SettledCluster,
     regular_rounds,
 )
-from sinks.recordings.columnar_reading import Block, Column, counts_of
+from sinks.recordings.columnar_reading import Block, ReadTraffic, counts_of
 from strategies.averages.bundle_averages import BundleHistory, unpack_history
 from strategies.bundles import Floats, Ints
 from strategies.cluster.cluster_state import BrokerState, Clock, ClusterState, InMemoryStore
@@ -58,7 +58,7 @@ class Quiet:
 class _SkippedPart:
     """A skipped part of a block, with what the averages of its bundles need."""
 
-    column: Column
+    read_traffic: ReadTraffic
     rows: Ints
     fresh: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
     first_round: int
@@ -249,7 +249,7 @@ class _SkippedRounds:
             for at, text in zip(sampled_rows, texts, strict=True)
         )
         newest = tuple(block.figures_of(int(row)) for row in rows[-1])
-        part = _SkippedPart(block.column, rows, fresh, old.round + 1)
+        part = _SkippedPart(block.read_traffic, rows, fresh, old.round + 1)
         return replace(
             self,
             known=known,
@@ -367,13 +367,13 @@ def _read_ahead(parts: tuple[_SkippedPart, ...]) -> Iterator[tuple[_SkippedPart,
     """Yields each part with its traffic. Reads each block once, the next one in advance, and keeps
     none.
     """
-    blocks = [list(group) for _, group in groupby(parts, key=lambda part: id(part.column))]
+    blocks = [list(group) for _, group in groupby(parts, key=lambda part: id(part.read_traffic))]
     with ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(blocks[0][0].column.read)
+        coming = ahead.submit(blocks[0][0].read_traffic)
         for index, group in enumerate(blocks):
             traffic, starts = coming.result()
             if index + 1 < len(blocks):
-                coming = ahead.submit(blocks[index + 1][0].column.read)
+                coming = ahead.submit(blocks[index + 1][0].read_traffic)
             for part in group:
                 yield part, traffic, starts
 

@@ -15,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from sinks.recordings.columnar import KINDS
-from sinks.recordings.columnar_reading import Block, Column
+from sinks.recordings.columnar_reading import Block, ReadTraffic
 from strategies.bundles import THROUGHPUT_IN, THROUGHPUT_OUT, Bools, Floats, Ints
 
 _REPORT, _SWEEP = KINDS.index("report"), KINDS.index("sweep")
@@ -90,7 +90,7 @@ class Reassigned:
         texts = {**block.texts, "bundles": names.every, "bundle_counts": numbers.every}
         return replace(
             block,
-            column=_Moved(block.column, changed),
+            read_traffic=_Moved(block.read_traffic, changed).read,
             texts=texts,
             figures=figures,
             digests=digests,
@@ -315,11 +315,11 @@ class _Texts:
 class _Moved:
     """The traffic column, with the same bundles moved between the same reports."""
 
-    column: Column
+    read_traffic: ReadTraffic
     changed: Sequence[_EqualPasses]
 
     def read(self) -> tuple[Floats, Ints]:
-        traffic, starts = self.column.read()
+        traffic, starts = self.read_traffic()
         lengths = np.diff(starts)
         lists = [
             (alike, column, _arranged(alike, column, lengths))
