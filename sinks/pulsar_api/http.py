@@ -44,8 +44,8 @@ from strategies.errors import BrokerUnavailable, NotOwned, Refused
 
 _MOST_HOPS = 6
 _LONGEST_PAUSE_S = 30.0
-#: Addresses with connections: more than any cluster has brokers. Those of brokers that left go.
-MOST_ADDRESSES = 2_000
+#: Idle connections of a client, those used last: to find one among many costs more than the call.
+_KEPT = 16
 
 #: Sleeps for a number of seconds; returns True if the program is to end, which stops all retries.
 Wait = Callable[[float], bool]
@@ -79,15 +79,15 @@ class PulsarHttp:
         besides `pulsar.admin_urls`.
         """
         self._deadline_name = deadline_name
-        self._kept = 8 if keep_open else 0
         self._settings = settings
         self._urls = admin_urls(settings)
         self.known = known or KnownBrokers(settings)
         self._list_brokers = list_brokers
         self._wait = wait or _sleep
         self._tls = tls_context(settings)
-        self._pools: dict[str, HttpConnections] = {}
-        self._opening = threading.Lock()
+        self._connections = HttpConnections(
+            self._tls, _KEPT if keep_open else 0, settings.connect_timeout_ms / 1000
+        )
         self._known = frozenset(url.netloc for url in self._urls)
         self._refreshing = threading.local()
         token_header(settings)
@@ -159,11 +159,7 @@ class PulsarHttp:
 
     def close(self) -> None:
         """Closes all connections, those of calls that other threads begin later at their end."""
-        with self._opening:
-            self._kept = 0
-            for pool in self._pools.values():
-                pool.close()
-            self._pools.clear()
+        self._connections.close()
 
     def _pause(self, rounds: int, deadline: float) -> bool:
         """Sleeps before a retry. Returns False if the deadline or a stop ends the retries."""
@@ -202,7 +198,7 @@ class PulsarHttp:
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         try:
-            return self._pool(url).exchange(
+            return self._connections.exchange(
                 call.method,
                 url,
                 headers=headers,
@@ -274,28 +270,6 @@ class PulsarHttp:
             "speaks TLS at this port; write https:// in pulsar.admin_urls, or name the port "
             "without TLS (webServicePort)"
         )
-
-    def _pool(self, url: str) -> HttpConnections:
-        """One client per broker: finding a free connection in a shared pool of a thousand brokers
-        takes longer than the call.
-        """
-        host = _host(url)
-        with self._opening:
-            pool = self._pools.pop(host, None)
-            if pool is None:
-                connect_s = self._settings.connect_timeout_ms / 1000
-                pool = HttpConnections(self._tls, self._kept, connect_s)
-                self._close_unused()
-            self._pools[host] = pool
-            return pool
-
-    def _close_unused(self) -> None:
-        """Makes room for one more address, by the one that was asked longest ago."""
-        if len(self._pools) < MOST_ADDRESSES:
-            return
-        oldest = next(iter(self._pools))
-        if self._pools[oldest].busy == 0:
-            self._pools.pop(oldest).close()
 
     def _late(self, call: Call, url: str, window: _Window) -> Unanswered:
         return Unanswered(

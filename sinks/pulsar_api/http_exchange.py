@@ -83,7 +83,7 @@ class LateConnection(NotConnected, TimeoutError):
 
 
 class HttpConnections:
-    """Connections to one address. Threads may share it."""
+    """Connections to any addresses. Threads may share it."""
 
     def __init__(self, tls: ssl.SSLContext, kept: int, connect_s: float) -> None:
         """`kept`: number of idle connections kept open; `connect_s`: limit of the TCP connection,
@@ -98,8 +98,6 @@ class HttpConnections:
         # Not a client: it would look at redirects first.
         self._transport = httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits)
         self._timeouts = httpx.Timeout(None, connect=connect_s).as_dict()
-        #: Number of exchanges that are under way.
-        self.busy = 0
         self._closed = False
 
     def close(self) -> None:
@@ -137,7 +135,6 @@ class HttpConnections:
     ) -> Answer:
         import httpx
 
-        self.busy += 1
         answer = None
         try:
             # The loop's clock is `time.monotonic()`.
@@ -154,7 +151,6 @@ class HttpConnections:
             ended = ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the connection was closed")
             raise NotConnected(str(error)) from (ssl_error_in(error) or ended)
         finally:
-            self.busy -= 1
             if answer is None or self._closed:
                 await steps.close_opened()
 

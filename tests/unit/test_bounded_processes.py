@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -13,10 +14,11 @@ from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Unanswered
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.pulsar_api.frozen_brokers import MOST_STUCK, FrozenReports
-from sinks.pulsar_api.http import MOST_ADDRESSES, PulsarHttp
 from sinks.topics.files.topic import FileTopicReader, FileTopicWriter
 from strategies.errors import SinkError
 from strategies.executor.gate_and_breaker import GateRules
+from tests.pulsar_fake.model import Cluster
+from tests.pulsar_fake.server import FakePulsar
 
 ROOT = Path(__file__).parents[2]
 #: Packages whose objects live as long as a process.
@@ -85,7 +87,6 @@ BOUNDS: Mapping[str, str] = {
     "the table of metrics": "ExecutorMetrics._of",
     "its limit": "BoundedLabel._known",
     "MOST_STUCK": "FrozenReports._frozen FrozenReports._stuck_since",
-    "MOST_ADDRESSES": "PulsarHttp._pools",
     "records that are not committed or confirmed; more are not read or written before": """
         FileConsumer._behind FileTopicWriter._waiting KafkaPublisher._sent
         KafkaTopicConsumer._handed PulsarPublisher._failed PulsarTopicConsumer._handed
@@ -198,15 +199,14 @@ def test_lost_brokers_are_forgotten_when_they_no_longer_hold_moves_back() -> Non
     assert len(gate._lost_at) <= 3
 
 
-def test_connections_to_brokers_that_left_are_closed() -> None:
-    client = PulsarHttp(PulsarSettings("c", "http://leader:8080"), frozenset)
-    for number in range(MOST_ADDRESSES + 50):
-        client._pool(f"http://b{number}:8080/admin")
-        assert client._pool("http://leader:8080/admin") is client._pool("http://leader:8080/x")
-    assert len(client._pools) == MOST_ADDRESSES
-    assert "leader:8080" in client._pools
-    assert "b0:8080" not in client._pools
-    client.close()
+def test_a_few_connections_stay_open_however_many_brokers_are_asked() -> None:
+    with FakePulsar(Cluster(), 20) as pulsar:
+        with closing(PulsarAdmin(PulsarSettings("c", pulsar.admin_urls))) as admin:
+            for broker in pulsar.cluster.brokers:
+                admin.version(broker)
+            idle = admin.http._connections._transport._pool.connections
+            assert len(idle) == 16
+        assert not admin.http._connections._transport._pool.connections
 
 
 def test_brokers_that_left_while_they_were_stuck_are_forgotten() -> None:

@@ -170,7 +170,7 @@ def test_a_connection_that_opens_after_all_were_closed_is_closed_too() -> None:
         late = threads.submit(
             connections.exchange, "GET", url, headers={}, body=None, until=until, most=1
         )
-        while not connections.busy:
+        while not connections._transport._pool.connections:
             time.sleep(0.001)
         connections.close()
         server.accept()[0].close()
