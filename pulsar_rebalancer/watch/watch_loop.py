@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -20,7 +21,7 @@ from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import what_of
 from pulsar_rebalancer.watch.watch_folder import KEEP_MS, WatchFolder
 from sinks.graceful_stop import wall_clock_ms
-from sinks.metrics.settings import ListenAddress
+from sinks.metrics.settings import ListenAddress, listening_socket
 from sinks.printable import put
 from sinks.topics.files.segments import delete_segments
 from sinks.topics.open_topics import Consumer, Skipped, open_consumer, open_publisher, readable
@@ -28,7 +29,6 @@ from sinks.topics.topic_settings import Topics
 from sinks.wire.record_decoding import decode_command, decode_round
 from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command, Outcome, Round
-from strategies.errors import SinkError
 from strategies.figures.texts_of_counts_names_and_ages import counted_with
 from strategies.figures.usage_after_moves import expected_spread, reported_spread
 
@@ -111,15 +111,15 @@ def _round_lines(one: Round, code: str, moves: Sequence[Command]) -> Iterator[st
         yield f"  and {len(moves) - _MOST_COMMANDS} more"
 
 
+@dataclass
 class Processes:
     """The running processes."""
 
-    def __init__(self, children: Sequence[ChildProcess]) -> None:
-        self._children = children
+    children: list[ChildProcess]
 
     def check(self) -> None:
         """Raises ChildFailed when one of them has ended."""
-        for child in self._children:
+        for child in self.children:
             child.check()
 
     def wait_for(self, address: ListenAddress, wait: Callable[[float], bool]) -> None:
@@ -134,10 +134,10 @@ class Processes:
 
     def stop(self) -> None:
         """Asks all of them to end, then waits for each: they finish their work side by side."""
-        for child in self._children:
+        for child in self.children:
             child.terminate()
         until = time.monotonic() + STOP_SECONDS
-        for child in self._children:
+        for child in self.children:
             child.stop(max(0.0, until - time.monotonic()))
 
 
@@ -146,12 +146,13 @@ def started(folder: WatchFolder, commands: Sequence[str]) -> Iterator[Processes]
     """Starts commands of `WHAT` with the folder's settings file; all of them end with the
     context.
     """
-    children: list[ChildProcess] = []
-    processes = Processes(children)
+    processes = Processes([])
     try:
         for name in commands:
             command = rebalancer_command(name, folder.settings_file)
-            children.append(ChildProcess(WHAT[name], command, folder.log(name)).__enter__())
+            processes.children.append(
+                ChildProcess(WHAT[name], command, folder.log(name)).__enter__()
+            )
         yield processes
     finally:
         processes.stop()
@@ -162,16 +163,9 @@ def with_port(address: ListenAddress) -> ListenAddress:
     SinkError if the address cannot be used: another page may answer there, for example that of
     another watch.
     """
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    try:
-        with socket.create_server(tuple(address), family=family) as probe:
-            return ListenAddress(address.host, probe.getsockname()[1])
-    except OSError as error:
-        reason = str(error.strerror).partition(" (while")[0]
-        raise SinkError(
-            f"serve.listen: {address} cannot be used ({reason}); name a free port of this machine, "
-            "for example --listen 127.0.0.1:8086, or --listen 127.0.0.1:0 for any free port"
-        ) from error
+    example = ", for example --listen 127.0.0.1:8086, or --listen 127.0.0.1:0 for any free port"
+    with listening_socket(address, "serve.listen", example) as probe:
+        return ListenAddress(address.host, probe.getsockname()[1])
 
 
 def follow(

@@ -59,15 +59,12 @@ class Key:
         return self.default if found is None else found
 
 
+_KINDS: Mapping[type, Kind] = {bool: "boolean", int: "int", float: "double", str: "text"}
+
+
 def _keys(why: str, **defaults: Value) -> Iterable[Key]:
     for name, default in defaults.items():
-        kind: Kind = "text"
-        if isinstance(default, bool):
-            kind = "boolean"
-        elif isinstance(default, int | float):
-            kind = "int" if isinstance(default, int) else "double"
-        if name.endswith("InByte"):
-            kind = "long"
+        kind = "long" if name.endswith("InByte") else _KINDS[type(default)]
         yield Key(name, kind, default, why)
 
 
