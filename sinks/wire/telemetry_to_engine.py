@@ -191,7 +191,8 @@ def _note(message: NoteRecord, origin: bytes) -> model.Note | model.Owned | Topi
     try:
         broker = _BROKER.decode(message.broker)
         if kind != b'"owned-bundles"':
-            return _topics(message, broker, _TOPICS.decode(message.report), origin) or note
+            report = _TOPICS.decode(message.report)
+            return topics_of_bundle(message.cluster, broker, message.ts, report, origin) or note
         owned = _OWNED.decode(message.report)
     except ValueError:
         return note
@@ -200,17 +201,18 @@ def _note(message: NoteRecord, origin: bytes) -> model.Note | model.Owned | Topi
     return model.Owned(message.cluster, broker, message.ts, tuple(owned), origin)
 
 
-def _topics(
-    message: NoteRecord, broker: str, report: BundleTopicsReport, origin: bytes
+def topics_of_bundle(
+    cluster: str, broker: str, ts: int, report: BundleTopicsReport, origin: bytes = b""
 ) -> TopicsOfBundle | None:
+    """The loaded topics of a bundle; None if the report is none of the collector's."""
     names = [topic[0] for topic in report.topics[: MOST_TOPICS + 1]]
     bounded = len(names) <= MOST_TOPICS and all(len(name) <= LONGEST_NAME for name in names)
     if not (bounded and is_broker(broker) and is_bundle(report.bundle)):
         return None
     return TopicsOfBundle(
-        message.cluster,
+        cluster,
         broker,
-        message.ts,
+        ts,
         report.bundle,
         tuple(TopicLoad(*topic) for topic in report.topics),
         report.others,

@@ -15,7 +15,7 @@ from pulsar_rebalancer.cli.collect.several_clusters import collect_all, opened_l
 from pulsar_rebalancer.cli.service_log import Line, Log, end, log_of, measured
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.collector.broker_poll import Pass, Report
-from sinks.collector.collector import encode_note, encode_report, longest_step_s
+from sinks.collector.collector import encode_report, longest_step_s
 from sinks.collector.hot_bundle_topics import read_topics
 from sinks.collector.open_cluster import opened, run_until_complete
 from sinks.graceful_stop import Stop, stopping
@@ -25,8 +25,8 @@ from sinks.pulsar_api.connection_tls_and_token import KnownBrokers, PulsarSettin
 from sinks.topics.open_topics import open_publisher
 from sinks.topics.server_outages import RetryBackoff, watched
 from sinks.wire.record_decoding import decode
+from sinks.wire.telemetry_to_engine import topics_of_bundle
 from strategies.cluster.model import LoadReport
-from strategies.cluster.topics_of_bundle import TopicsOfBundle
 from strategies.dispatch_limits.hot_topic_text import MB, hot_topic_text
 from strategies.errors import RebalancerError, WireError
 from strategies.figures.usage import percent, weighted_usage
@@ -131,9 +131,7 @@ def _print_topics(bundle: str, settings: Settings) -> None:
             if owner is None:
                 continue
             found = read_topics(admin, bundle, owner)
-        note = ("topics-of-bundle", cluster.cluster, Report(owner, 0, msgspec.json.encode(found)))
-        known = decode(encode_note(*note), b"")
-        assert isinstance(known, TopicsOfBundle)
+        known = topics_of_bundle(cluster.cluster, owner, 0, found)
         rest = [(f"{found.others} others", found.others_msg_rate, found.others_throughput)]
         rows = [
             [name, f"{rate:.0f}", f"{load / MB:.2f}"]
@@ -142,7 +140,8 @@ def _print_topics(bundle: str, settings: Settings) -> None:
         console.show(
             console.Sheet([("topic", "left"), ("msg/s", "right"), ("MB/s", "right")], rows)
         )
-        if text := hot_topic_text(known, settings.engine.throttling.max_partition_mb):
+        limit = settings.engine.throttling.max_partition_mb
+        if known is not None and (text := hot_topic_text(known, limit)):
             console.say(text)
         return
     raise typer.BadParameter(f"no broker owns {bundle}", param_hint="--topics")
