@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pulsar_rebalancer.settings.merge_sources import Settings
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
-from sinks.executor.executor import Executor, ExecutorTopics
+from sinks.executor.executor import Executor
 from sinks.executor.journal import Journal
 from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.pause_meter import CostMeter
@@ -18,7 +18,7 @@ from sinks.executor.settings import (
     pause_file,
     state_folder,
 )
-from sinks.executor.task_intake import Result
+from sinks.executor.task_intake import ExecutorTopics, Result
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LeaderPoll, check_cluster_name

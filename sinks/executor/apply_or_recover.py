@@ -29,7 +29,7 @@ from sinks.executor.outcome_status_and_reason import (
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.admin_errors import Unanswered
 from sinks.pulsar_api.http import Wait
-from sinks.wire.contracts.execution import CommandRecord, or_none
+from strategies.cluster.model import Command
 from strategies.errors import AdminError, CallFailed, NotOwned
 
 _FIRST_LOOK_S = 0.1
@@ -38,14 +38,12 @@ _FIRST_LOOK_S = 0.1
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How long to look for a released bundle at its new broker, and how often and after which pause
-    a failed call is tried again. `claims`: whether to claim a released bundle for its destination;
-    without it, tests measure what look-ups of clients do alone.
+    a failed call is tried again.
     """
 
     arrival_ms: int = 5_000
     attempts: int = 3
     backoff_ms: int = 200
-    claims: bool = True
 
 
 class Applier:
@@ -73,7 +71,7 @@ class Applier:
         self._sleep = sleep
         self._clock = clock
 
-    def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
+    def apply(self, command: Command, allowance: Allowance) -> Effect:
         """Calls Pulsar until the command took effect, or cannot. Raises Unauthorized, and what
         `allowance.begin` raises.
         """
@@ -95,7 +93,7 @@ class Applier:
                 return effect_of_failed_call(failure, command.source)
         raise AssertionError("the last attempt has an effect")
 
-    def after_interruption(self, command: CommandRecord, allowance: Allowance) -> Effect | None:
+    def after_interruption(self, command: Command, allowance: Allowance) -> Effect | None:
         """The effect of a command that was being carried out when the process died; None if it
         certainly had none and may be applied.
         """
@@ -129,8 +127,8 @@ class Applier:
             if move.is_split:
                 self._admin.split(
                     command.bundle,
-                    or_none(command.algorithm),
-                    or_none(command.boundaries),
+                    command.algorithm,
+                    command.boundaries or None,
                 )
             else:
                 move.allowance.begin(move.unloads + 1)
@@ -198,7 +196,7 @@ class Applier:
 
     def _claimed(self, move: MoveOnItsWay) -> bool:
         """True if the destination says that it owns the bundle, after it was asked to take it."""
-        if move.destination is None or not (self._retry.claims and move.allowance.claims):
+        if move.destination is None or not move.allowance.claims:
             return False
         try:
             owns = self._claiming.claim(move.command.bundle, move.destination)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
 
 from sinks.executor.apply_or_recover import Applier
 from sinks.executor.held_commands_and_approval_journal import (
@@ -31,10 +30,17 @@ from sinks.executor.outcome_status_and_reason import (
 )
 from sinks.executor.pause_meter import BundleUse, CostMeter
 from sinks.executor.settings import ExecutorConfig
-from sinks.executor.task_intake import Done, HeldBack, Intake, Result, ResultPublisher, Task
+from sinks.executor.task_intake import (
+    Done,
+    ExecutorTopics,
+    HeldBack,
+    Intake,
+    Result,
+    ResultPublisher,
+    Task,
+)
 from sinks.graceful_stop import wall_clock_ms
 from sinks.pulsar_api.admin import PulsarAdmin
-from sinks.topics.open_topics import Consumer, Publisher
 from sinks.wire.record_decoding import decode_outcome
 from sinks.wire.record_encoding import encode_outcome
 from strategies.cluster.model import Outcome
@@ -48,20 +54,6 @@ from strategies.executor.objections_to_approvals import NOT_THE_APPROVED_PLAN
 _LONGEST_REASON = 2_000
 #: How often rounds are read while commands wait for their turn.
 _LEARN_EVERY_S = 0.5
-
-
-@dataclass(frozen=True)
-class ExecutorTopics:
-    """The control topic, the rounds and the approvals to read (None: the executor has no key for
-    these), and where outcomes and unreadable records go.
-    """
-
-    commands: Consumer
-    rounds: Consumer
-    outcomes: Publisher
-    telemetry: Publisher
-    rejected: Publisher
-    approvals: Consumer | None = None
 
 
 class Stopped(RebalancerError):
@@ -102,12 +94,7 @@ class Executor:
         self._clock_ms = clock_ms
         self._held = ApprovalJournal(journal)
         self._intake = Intake(
-            config,
-            topics.commands,
-            topics.rounds,
-            journal=journal,
-            approvals=self._held,
-            clock_ms=clock_ms,
+            config, topics, journal=journal, approvals=self._held, clock_ms=clock_ms
         )
         self._approvals = ApprovalIntake(
             config, topics.approvals, journal=self._held, clock_ms=clock_ms
@@ -117,14 +104,7 @@ class Executor:
         self.guard = MoveGuard(config.guard, self._moves, quick, clock_ms)
         self._meter = meter or CostMeter(quick, 0, lambda _: True)
         self._facts = Facts(config, journal, self._held, admin, self.guard, frozen, clock_ms)
-        self._publisher = ResultPublisher(
-            topics.outcomes,
-            topics.telemetry,
-            topics.rejected,
-            journal,
-            self._held,
-            on_result,
-        )
+        self._publisher = ResultPublisher(topics, journal, self._held, on_result)
         #: Number of commands that wait for an approval, after the last step.
         self.held = 0
         self._paused = False
@@ -214,7 +194,7 @@ class Executor:
         if task.entry is not None:
             if task.entry.outcome is not None:
                 return decode_outcome(task.entry.outcome)
-            effect = self._applier.after_interruption(task.wire, self._allowance(task, ()))
+            effect = self._applier.after_interruption(task.command, self._allowance(task, ()))
             if effect is not None:
                 return self._decided(task, effect, task.entry.owner)
         if task.denied is not None:
@@ -243,7 +223,7 @@ class Executor:
         self._journal.intend(task.received, owner, self._clock_ms())
         self.applying.add(task.command.id)
         try:
-            effect = self._applier.apply(task.wire, self._allowance(task, brokers, use))
+            effect = self._applier.apply(task.command, self._allowance(task, brokers, use))
             took_ms = int((time.monotonic() - begun) * 1000)
             return self._decided(task, effect, owner, took_ms, use)
         finally:

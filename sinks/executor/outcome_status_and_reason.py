@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sinks.pulsar_api.admin_errors import Busy, Declined, Unanswered
-from sinks.wire.contracts.execution import CommandRecord
-from strategies.cluster.model import OutcomeStatus
+from strategies.cluster.model import Command, OutcomeStatus
 from strategies.errors import AdminError, BrokerUnavailable, NotFound, NotOwned
 from strategies.executor.admission import Objection
 
@@ -50,7 +49,7 @@ class MoveOnItsWay:
     `lost_to`: the broker that had the bundle before a repair; `unrepaired`: why there was none.
     """
 
-    command: CommandRecord
+    command: Command
     allowance: Allowance
     unloads: int
     released_s: float | None = None

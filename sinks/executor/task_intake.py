@@ -19,10 +19,9 @@ from sinks.executor.journal import REMEMBER_AT_START_MS, REMEMBER_MS, Entry, Jou
 from sinks.executor.settings import ExecutorConfig
 from sinks.topics.epochs import epochs_in
 from sinks.topics.open_topics import Consumer, Publisher, TopicRecord, check_complete
-from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.event_to_topic_rows import encode_rejected
 from sinks.wire.record_decoding import Origin, cluster_of, read_command
-from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry, to_command
+from sinks.wire.record_encoding import encode_outcome, encode_outcome_telemetry
 from strategies.cluster.model import Command, Outcome, OutcomeStatus
 from strategies.errors import WireError
 from strategies.executor.admission import Objection, Signature
@@ -35,7 +34,7 @@ _ROUNDS_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A command to decide on, as it was received (`wire`) and as the rules read it (`command`).
+    """A command to decide on.
 
     `believed`: whether its times and its epoch count. `earlier`: the verdict on the same id from
     another position. `entry`: what the journal has of this very record, whose outcome is not
@@ -44,7 +43,6 @@ class Task:
     """
 
     received: Received
-    wire: CommandRecord
     command: Command
     signature: Signature
     believed: bool
@@ -70,13 +68,26 @@ class Arrival(NamedTuple):
     content: Task | RefusedRecord | None
 
 
+@dataclass(frozen=True)
+class ExecutorTopics:
+    """The control topic, the rounds and the approvals to read (None: the executor has no key for
+    these), and where outcomes and unreadable records go.
+    """
+
+    commands: Consumer
+    rounds: Consumer
+    outcomes: Publisher
+    telemetry: Publisher
+    rejected: Publisher
+    approvals: Consumer | None = None
+
+
 @dataclass
 class Intake:
     """Reads both topics for one thread. All methods raise SinkError."""
 
     config: ExecutorConfig
-    commands: Consumer
-    rounds: Consumer
+    topics: ExecutorTopics
     journal: Journal
     approvals: ApprovalJournal
     clock_ms: Callable[[], int]
@@ -94,7 +105,7 @@ class Intake:
         """
         free = self.config.at_once - len(self._waiting)
         if free > 0:
-            self._waiting.extend(self.commands.poll(free, 0 if self._waiting else timeout_s))
+            self._waiting.extend(self.topics.commands.poll(free, 0 if self._waiting else timeout_s))
         wave: list[TopicRecord] = []
         subjects: set[str] = set()
         while self._waiting and (subject := _bundle_of(self._waiting[0].value)) not in subjects:
@@ -113,7 +124,7 @@ class Intake:
         """A new job announces its epoch with its first round, before it has any command to give.
         With a key, only a signed one counts.
         """
-        while records := self.rounds.poll(1_000, 0, _ROUNDS_BYTES):
+        while records := self.topics.rounds.poll(1_000, 0, _ROUNDS_BYTES):
             newest: dict[str, int] = {}
             for seen in epochs_in(
                 record.value for record in records if self._signature(record.value) in _BELIEVED
@@ -121,7 +132,7 @@ class Intake:
                 newest[seen.cluster] = max(seen.epoch, newest.get(seen.cluster, 0))
             for cluster, epoch in newest.items():
                 self.journal.see_epoch(cluster, epoch)
-            self.rounds.commit(records[-1])
+            self.topics.rounds.commit(records[-1])
 
     def forget_at_start(self) -> None:
         """Drops verdicts on commands that expired very long ago."""
@@ -139,24 +150,24 @@ class Intake:
     def _content(self, record: TopicRecord) -> Task | RefusedRecord | None:
         try:
             check_complete(record, self.config.limits, "command")
-            wire = read_command(record.value)
+            command = read_command(record.value)
         except WireError as error:
             return RefusedRecord(record, error)
-        if wire.cluster != self.config.cluster:
+        if command.cluster != self.config.cluster:
             return None
-        received = Received(wire.id, record.position, record.value)
+        received = Received(command.id, record.position, record.value)
         same, earlier = self.journal.earlier(received)
         if same is None and self.approvals.is_held(received):
             return None
         if same is None:
-            task = self._task(received, wire, earlier=earlier)
+            task = self._task(received, command, earlier=earlier)
             return replace(task, approved=not self.config.approval_required)
-        return None if same.published else self._task(received, wire, entry=same)
+        return None if same.published else self._task(received, command, entry=same)
 
     def _task(
         self,
         received: Received,
-        wire: CommandRecord,
+        command: Command,
         *,
         earlier: OutcomeStatus | None = None,
         entry: Entry | None = None,
@@ -167,9 +178,9 @@ class Intake:
         signature = self._signature(received.record)
         believed = signature in _BELIEVED
         if believed and (entry is None or entry.outcome is None):
-            self.journal.see_epoch(wire.cluster, wire.epoch)
-            self._issued_ms = max(self._issued_ms, min(wire.issued_at_ms, self.clock_ms()))
-        return Task(received, wire, to_command(wire), signature, believed, earlier, entry)
+            self.journal.see_epoch(command.cluster, command.epoch)
+            self._issued_ms = max(self._issued_ms, min(command.issued_at_ms, self.clock_ms()))
+        return Task(received, command, signature, believed, earlier, entry)
 
     def _signature(self, record: bytes) -> Signature:
         return "unchecked" if self.config.key is None else self.config.key.check(record)
@@ -202,9 +213,7 @@ Result = Done | HeldBack | Answered | RefusedRecord
 class ResultPublisher:
     """`on_result` is called with every result after it was published. Raises SinkError."""
 
-    outcomes: Publisher
-    telemetry: Publisher
-    rejected: Publisher
+    topics: ExecutorTopics
     journal: Journal
     approvals: ApprovalJournal
     on_result: Callable[[Result], None]
@@ -218,22 +227,22 @@ class ResultPublisher:
                 self.approvals.hold(task.received, task.command)
             case Answered(position, outcome, encoded):
                 # Not to TELEMETRY: the engine decides from outcomes of commands only.
-                self.outcomes.publish(outcome.cluster, encoded)
-                self.outcomes.flush()
+                self.topics.outcomes.publish(outcome.cluster, encoded)
+                self.topics.outcomes.flush()
                 self.approvals.published(outcome.approval_id, position)
             case Done(task, outcome):
-                self.outcomes.publish(outcome.cluster, encode_outcome(outcome))
-                self.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
-                self.outcomes.flush()
-                self.telemetry.flush()
+                self.topics.outcomes.publish(outcome.cluster, encode_outcome(outcome))
+                self.topics.telemetry.publish(outcome.cluster, encode_outcome_telemetry(outcome))
+                self.topics.outcomes.flush()
+                self.topics.telemetry.flush()
                 self.journal.publish(
                     task.received, task.command.expires_at_ms if task.believed else 0
                 )
             case RefusedRecord(record, error):
                 cluster = cluster_of(record.value)
                 origin = Origin(record.position, record.value, record.size)
-                self.rejected.publish(cluster, encode_rejected(error, origin, cluster))
-                self.rejected.flush()
+                self.topics.rejected.publish(cluster, encode_rejected(error, origin, cluster))
+                self.topics.rejected.flush()
             case None:
                 return
         self.on_result(result)

@@ -267,7 +267,7 @@ def decode_command(value: bytes) -> Command:
     return to_command(_decode(value, CommandRecord))
 
 
-def read_command(value: bytes) -> CommandRecord:
+def read_command(value: bytes) -> Command:
     """Decodes one record of the COMMANDS topic with all fields, and checks its names; used by
     executors. Raises WireError.
     """
@@ -277,7 +277,7 @@ def read_command(value: bytes) -> CommandRecord:
     check_broker(record.source, "$.source")
     if record.destination is not None:
         check_broker(record.destination, "$.destination")
-    return record
+    return to_command(record)
 
 
 def decode_round(value: bytes) -> Round:

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from sinks.executor.apply_or_recover import Applier, RetryPolicy
-from sinks.executor.executor import Executor, ExecutorTopics
+from sinks.executor.executor import Executor
 from sinks.executor.journal import Journal
 from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.outcome_status_and_reason import Allowance, Effect
 from sinks.executor.pause_meter import CostMeter
 from sinks.executor.settings import ExecutorConfig
+from sinks.executor.task_intake import ExecutorTopics
 from sinks.metrics.service_metrics import ExecutorMetrics
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.open_topics import TopicRecord, open_consumer, open_publisher
-from sinks.wire.contracts.execution import CommandRecord
+from strategies.cluster.model import Command
 from tests.control_topic import Control, now_ms
 from tests.pulsar_fake.server import FakePulsar
 from tests.topic_uris import topic_of
@@ -95,7 +96,7 @@ class FusedApplier(Applier):
         super().__init__(admin, retry, time.wait, clock=time, sleep=time.wait)
         self._fuse = fuse
 
-    def apply(self, command: CommandRecord, allowance: Allowance) -> Effect:
+    def apply(self, command: Command, allowance: Allowance) -> Effect:
         self._fuse("before the call")
         effect = super().apply(command, allowance)
         self._fuse("after the call")

@@ -12,9 +12,9 @@ from sinks.executor.move_gate_and_holds import RateLimiter
 from sinks.executor.outcome_status_and_reason import Allowance, MoveOnItsWay
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
-from sinks.wire.contracts.execution import CommandRecord
 from sinks.wire.record_decoding import read_command
 from sinks.wire.record_encoding import encode_command
+from strategies.cluster.model import Command
 from tests.control_topic import command
 from tests.pulsar_fake.model import Request
 from tests.pulsar_fake.server import FakePulsar, Fault, answered, is_put
@@ -40,7 +40,7 @@ class Waits:
         return sum(self.pauses) + sum(self.looks)
 
 
-def a_transfer(pulsar: FakePulsar) -> CommandRecord:
+def a_transfer(pulsar: FakePulsar) -> Command:
     one, two, _ = pulsar.cluster.brokers
     return read_command(encode_command(command(ONE, one, two)))
 

@@ -217,6 +217,6 @@ def _shifted(record: Any, by_ms: int) -> Any:
 
 def _done(records: Iterable[bytes], outcomes: Iterable[Outcome]) -> Iterator[Done]:
     for record, outcome in zip(records, outcomes, strict=True):
-        command, wire = decode_command(record), read_command(record)
+        command = read_command(record)
         received = Received(command.id, Position("commands", 0, 0), record)
-        yield Done(Task(received, wire, command, "unchecked", True), outcome)
+        yield Done(Task(received, command, "unchecked", True), outcome)
