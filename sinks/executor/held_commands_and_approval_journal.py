@@ -53,20 +53,19 @@ class ApprovalJournal:
 
     def hold(self, received: Received, command: Command) -> None:
         """The command waits for a decision; a second call for the same record changes nothing."""
-        with self._journal.writing() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO held (id, topic, part, place, record, digest, bundle, "
-                "epoch, expires_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    received.id,
-                    *received.position,
-                    received.record,
-                    command_digest(received.record),
-                    command.bundle,
-                    command.epoch,
-                    command.expires_at_ms,
-                ),
-            )
+        self._journal.write(
+            "INSERT OR IGNORE INTO held (id, topic, part, place, record, digest, bundle, "
+            "epoch, expires_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                received.id,
+                *received.position,
+                received.record,
+                command_digest(received.record),
+                command.bundle,
+                command.epoch,
+                command.expires_at_ms,
+            ),
+        )
 
     def is_held(self, received: Received) -> bool:
         """True if this very record is held."""
@@ -139,8 +138,7 @@ class ApprovalJournal:
         found: Counter[OutcomeStatus] = Counter()
         for one in commands:
             rows = self._journal.rows(
-                "SELECT status FROM commands WHERE id = ? AND counts AND status IS NOT NULL",
-                one.id,
+                "SELECT status FROM commands WHERE id = ? AND counts AND status IS NOT NULL", one.id
             ) or self._journal.rows(
                 "SELECT 'expired' FROM held WHERE id = ? AND digest = ? AND expires_at_ms <= ?",
                 *one,
@@ -205,10 +203,9 @@ class ApprovalJournal:
 
     def published(self, id_: str, position: Position) -> None:
         """The answer is on OUTCOMES."""
-        with self._journal.writing() as db:
-            db.execute(
-                f"UPDATE approvals SET published = 1, answer = NULL WHERE {AT}", (id_, *position)
-            )
+        self._journal.write(
+            f"UPDATE approvals SET published = 1, answer = NULL WHERE {AT}", (id_, *position)
+        )
 
     def pause(self, cluster: str) -> PauseOrder | None:
         """The newest accepted pause or resume of a cluster."""
@@ -230,13 +227,7 @@ def _take_effect(db: sqlite3.Connection, approval: Approval, until_ms: int) -> N
         return
     db.execute(
         "INSERT OR REPLACE INTO pauses VALUES (?, ?, ?, ?, ?)",
-        (
-            approval.cluster,
-            approval.action == "pause",
-            approval.by,
-            approval.reason,
-            approval.ts,
-        ),
+        (approval.cluster, approval.action == "pause", approval.by, approval.reason, approval.ts),
     )
 
 

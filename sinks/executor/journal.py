@@ -182,13 +182,12 @@ class Journal:
         """The command is about to be carried out; `owner` is where the bundle is now. What is known
         of its unloads stays.
         """
-        with self.writing() as db:
-            db.execute(
-                "INSERT INTO commands (id, topic, part, place, record, owner, at_ms)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record,"
-                " owner = excluded.owner, at_ms = excluded.at_ms",
-                (received.id, *received.position, received.record, owner, now_ms),
-            )
+        self.write(
+            "INSERT INTO commands (id, topic, part, place, record, owner, at_ms)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record,"
+            " owner = excluded.owner, at_ms = excluded.at_ms",
+            (received.id, *received.position, received.record, owner, now_ms),
+        )
 
     def decide(
         self,
@@ -200,14 +199,13 @@ class Journal:
         counts: bool = True,
     ) -> None:
         """The outcome is known. `counts`: whether it is a verdict on the command's id."""
-        with self.writing() as db:
-            db.execute(
-                "INSERT INTO commands (id, topic, part, place, record, status, outcome, "
-                "at_ms, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET status = excluded.status, outcome = "
-                "excluded.outcome, at_ms = excluded.at_ms",
-                (received.id, *received.position, received.record, status, outcome, now_ms, counts),
-            )
+        self.write(
+            "INSERT INTO commands (id, topic, part, place, record, status, outcome, "
+            "at_ms, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET status = excluded.status, outcome = "
+            "excluded.outcome, at_ms = excluded.at_ms",
+            (received.id, *received.position, received.record, status, outcome, now_ms, counts),
+        )
 
     def publish(self, received: Received, until_ms: int = 0) -> None:
         """The outcome is on its topics. What remains is the verdict, for as long as the command
@@ -231,12 +229,11 @@ class Journal:
 
     def see_epoch(self, cluster: str, epoch: int) -> None:
         """Remembers an epoch if it is newer than what was seen."""
-        with self.writing() as db:
-            db.execute(
-                "INSERT INTO epochs VALUES (?, ?) ON CONFLICT DO UPDATE SET epoch = "
-                "excluded.epoch WHERE excluded.epoch > epoch",
-                (cluster, epoch),
-            )
+        self.write(
+            "INSERT INTO epochs VALUES (?, ?) ON CONFLICT DO UPDATE SET epoch = "
+            "excluded.epoch WHERE excluded.epoch > epoch",
+            (cluster, epoch),
+        )
 
     def forget(self, before_ms: int) -> None:
         """Drops published verdicts, and decisions, whose `at_ms` (decided, or expired if that is
@@ -261,6 +258,11 @@ class Journal:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+    def write(self, query: str, values: tuple[object, ...]) -> None:
+        """Carries out one statement as a transaction. Raises SinkError."""
+        with self.writing() as db:
+            db.execute(query, values)
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a query."""
@@ -318,11 +320,7 @@ def _entry(
     id_, topic, part, place, record, owner, recorded, outcome, published = row
     status = next((known for known in get_args(OutcomeStatus) if known == recorded), None)
     return Entry(
-        Received(id_, Position(topic, part, place), record),
-        owner,
-        status,
-        outcome,
-        bool(published),
+        Received(id_, Position(topic, part, place), record), owner, status, outcome, bool(published)
     )
 
 
@@ -342,11 +340,9 @@ class MoveJournal:
 
     def begin_unload(self, received: Received, number: int) -> None:
         """The bundle is about to be unloaded, for the `number`-th time."""
-        with self.journal.writing() as db:
-            db.execute(
-                f"UPDATE commands SET unloads = ? WHERE {AT}",
-                (number, received.id, *received.position),
-            )
+        self.journal.write(
+            f"UPDATE commands SET unloads = ? WHERE {AT}", (number, received.id, *received.position)
+        )
 
     def results(self) -> list[MoveResult]:
         """The results of the newest moves, the oldest first."""
@@ -360,8 +356,7 @@ class MoveJournal:
                 "INSERT INTO results (at_ms, failed) VALUES (?, ?)", (result.at_ms, result.failed)
             )
             db.execute(
-                "DELETE FROM results WHERE number <= (SELECT max(number) FROM results) - ?",
-                (KEPT,),
+                "DELETE FROM results WHERE number <= (SELECT max(number) FROM results) - ?", (KEPT,)
             )
 
     def take_repair(self, now_ms: int, most: int) -> bool:
@@ -389,10 +384,8 @@ class MoveJournal:
 
     def add_unowned(self, bundle: str, since_ms: int) -> None:
         """No broker owns this bundle, which had clients."""
-        with self.journal.writing() as db:
-            db.execute("INSERT OR REPLACE INTO unowned VALUES (?, ?)", (bundle, since_ms))
+        self.journal.write("INSERT OR REPLACE INTO unowned VALUES (?, ?)", (bundle, since_ms))
 
     def remove_unowned(self, bundle: str) -> None:
         """It is owned, or no longer waited for."""
-        with self.journal.writing() as db:
-            db.execute("DELETE FROM unowned WHERE bundle = ?", (bundle,))
+        self.journal.write("DELETE FROM unowned WHERE bundle = ?", (bundle,))
