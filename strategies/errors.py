@@ -58,6 +58,12 @@ class SettingsError(RebalancerError):
         self.complaints = complaints
 
 
+def raise_complaints(complaints: list[str]) -> None:
+    """Raises SettingsError if there are any."""
+    if complaints:
+        raise SettingsError(complaints)
+
+
 class ContractError(RebalancerError):
     """An invariant of this project does not hold: a bug, please report it."""
 

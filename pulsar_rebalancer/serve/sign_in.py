@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sinks.secret_file import read_secret
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 
 Role = Literal["viewer", "operator"]
 _SETTING = "serve.token_file"
@@ -102,8 +102,7 @@ def read_tokens(path: str) -> TokenBook:
         entries[_digest(token)] = Viewer(name, "operator" if role == "operator" else "viewer")
     if not entries and not complaints:
         complaints.append(f"{_SETTING}: {path} has no line role:name:token; add one")
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
     return TokenBook(tuple(entries.items()))
 
 

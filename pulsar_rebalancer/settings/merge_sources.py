@@ -43,7 +43,7 @@ from sinks.metrics.settings import MetricsSettings, listen_address
 from sinks.notices.settings import NoticeSettings, check_notices
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.topic_settings import Connections, Topics, TopicUri, parse_topic
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.engine import Engine, EngineSettings, placement_of
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, RELEASES, PulsarRelease
@@ -144,8 +144,7 @@ def resolved(
     found += wrong or _broken_rules(entries, shedders, release)
     topics = _topics(entries, found)
     clusters = [_cluster(name, common, own, found) for name, own in named.items()]
-    if found:
-        raise SettingsError(found)
+    raise_complaints(found)
     job = _build("job", entries, jars=_build("jars", entries))
     lossless = {"fail_on_data_loss": job.fail_on_data_loss}
     loss = dict.fromkeys(("files", "kafka", "pulsar"), lossless)

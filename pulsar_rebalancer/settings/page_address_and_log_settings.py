@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Annotated, Literal
 
 from sinks.metrics.settings import ListenAddress, address_of
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 from strategies.settings import Setting
 
 
@@ -70,8 +70,7 @@ def serve_address(settings: ServeSettings) -> ListenAddress:
             f"serve.listen: {settings.listen} is reachable from other machines, so any user there "
             "could read the page: set serve.token_file, or listen on 127.0.0.1:8085"
         )
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
     return address
 
 

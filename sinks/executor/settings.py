@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from sinks.wire.record_decoding import DEFAULT_LIMITS, WireLimits
 from sinks.wire.signing_keys import SigningKey
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 from strategies.executor.admission import AdmissionRules
 from strategies.executor.gate_and_breaker import BreakerRules, GateRules
 from strategies.java.pulsar_versions_and_defaults import PulsarRelease
@@ -179,8 +179,7 @@ def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
         windows = read_windows(settings.windows, "executor.windows")
     except SettingsError as error:
         complaints += error.complaints
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
     return AdmissionRules(
         actions=frozenset(actions),
         allow=patterns(settings.allow),

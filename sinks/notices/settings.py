@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from sinks.secret_file import Secret, read_secret
 from sinks.wire.signing_keys import read_keys
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 from strategies.patterns_and_windows import patterns
 from strategies.settings import Setting
 from strategies.states_and_advice_of_codes import STATES
@@ -150,8 +150,7 @@ def check_notices(settings: NoticeSettings) -> None:
         found.append(
             f"notices.state: {settings.state!r} is no absolute path; name a folder of this machine"
         )
-    if found:
-        raise SettingsError(found)
+    raise_complaints(found)
 
 
 def notice_kinds(settings: NoticeSettings) -> frozenset[str]:

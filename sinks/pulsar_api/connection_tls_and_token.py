@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from sinks.secret_file import read_secret
-from strategies.errors import Refused, SettingsError
+from strategies.errors import Refused, SettingsError, raise_complaints
 from strategies.settings import Setting
 
 #: Number of listed brokers that one call asks at most; the next call asks others.
@@ -133,8 +133,7 @@ def admin_urls(settings: PulsarSettings) -> tuple[AdminUrl, ...]:
             "pulsar.admin_urls: mixes http and https; a protected token must not be sent over "
             "http: use https"
         )
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
     return tuple(dict.fromkeys(found))
 
 

@@ -22,7 +22,7 @@ from strategies.cluster.remembered_intents import NO_INTENTS, Intents
 from strategies.cluster.rival_state import values_for_digest
 from strategies.cluster.strategy_memory import Memory
 from strategies.dispatch_limits.throttle_advice import AdviceSettings
-from strategies.errors import SettingsError
+from strategies.errors import raise_complaints
 from strategies.java.pulsar_versions_and_defaults import ModeRules
 from strategies.patterns_and_windows import Window, patterns
 from strategies.placement.contract import DestinationRules
@@ -112,8 +112,7 @@ def read_capacities(settings: CapacitySettings) -> Capacities:
         _numbers(settings.nic_gbps, "capacities.nic_gbps", complaints),
         _numbers(settings.cores, "capacities.cores", complaints),
     )
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
     return capacities
 
 

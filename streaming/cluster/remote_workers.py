@@ -26,7 +26,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from sinks.graceful_stop import Stop
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 from streaming.checkpoint.guard import CODE, JAVA_LOCK, SPARK_LOG, CheckpointInUse, used_by_another
 from streaming.checkpoint.remembered_and_changed_settings import GUARD
 from streaming.cluster import python_start, python_start_elsewhere
@@ -168,8 +168,7 @@ def check_workers(
     except (PySparkException, Py4JError) as error:
         raise explain(error, folder / SPARK_LOG) from error
     complaints = list(_complaints(set(reports), shared))
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
 
 
 def _refusal(address: str) -> str:

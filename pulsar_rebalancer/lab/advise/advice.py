@@ -20,7 +20,7 @@ from pulsar_rebalancer.lab.advise.bundle_counts import (
 from pulsar_rebalancer.lab.advise.recorded_loads import REST, RecordedLoads
 from pulsar_rebalancer.lab.advise.sized_cluster import SizedCluster, sized
 from strategies.bundles import hexadecimal
-from strategies.errors import SettingsError
+from strategies.errors import raise_complaints
 from strategies.round.round_input_and_digest import Rules
 from strategies.shedding.steady.optimum_certificate import best_spread
 
@@ -51,8 +51,7 @@ def advice(
     ]
     if None in launches:
         wrong.append("--expect: write for example tenant/ns=120MB/s,partitions=64")
-    if wrong:
-        raise SettingsError(wrong)
+    raise_complaints(wrong)
     cluster = sized(recorded, rules, at_most)
     needed = fewest(cluster.with_margin, at_most - cluster.unsure)
     each = [departure(cluster, one, at_most) for one in may_go or known]

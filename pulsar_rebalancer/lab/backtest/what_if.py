@@ -27,7 +27,7 @@ from sinks.wire.record_decoding import decode
 from sinks.wire.signing_keys import intents_key
 from strategies.bundles import THROUGHPUT_IN, THROUGHPUT_OUT, namespace_of
 from strategies.cluster.model import BundleStats, LoadReport, Policies, Sweep, TelemetryRecord
-from strategies.errors import SettingsError
+from strategies.errors import raise_complaints
 from strategies.figures.texts_of_counts_names_and_ages import first_of
 from strategies.figures.usage_after_moves import burdened
 from strategies.patterns_and_windows import of_namespaces
@@ -84,8 +84,7 @@ def read_what_if(
 def _parsed(flag: str, texts: Sequence[str], form: re.Pattern[str]) -> list[re.Match[str]]:
     found = [(text, form.fullmatch(text)) for text in texts]
     wrong = [f"{flag} {text!r}: write {_FORMS[form]}" for text, match in found if match is None]
-    if wrong:
-        raise SettingsError(wrong)
+    raise_complaints(wrong)
     return [match for _, match in found if match is not None]
 
 
@@ -175,8 +174,7 @@ def _check(recording: Path, change: WhatIf) -> None:
             if wrong
         ),
     ]
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
 
 
 _NO_BUNDLES = BundleStats((), np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(0, np.int64))

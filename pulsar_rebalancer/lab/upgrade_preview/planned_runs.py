@@ -24,7 +24,7 @@ from pulsar_rebalancer.settings.broker_conf.upgrade import Upgrade, pair_in
 from pulsar_rebalancer.settings.merge_sources import Settings, resolved
 from pulsar_rebalancer.settings.setting_paths import all_leaves
 from pulsar_rebalancer.settings.value_sources import Assignment, from_flags
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 from strategies.java.pulsar_versions_and_defaults import PULSAR_VERSION, PulsarRelease
 
 #: Keys without which neither release moves a bundle.
@@ -127,8 +127,7 @@ def _refuse_decided(flags: Sequence[str]) -> None:
         for one in given
         if one.path in _DECIDED
     ]
-    if wrong:
-        raise SettingsError(wrong)
+    raise_complaints(wrong)
 
 
 def _remarks(conf: Path, found: Conversion, extensible: bool) -> Iterator[str]:

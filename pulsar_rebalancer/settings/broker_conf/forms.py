@@ -20,7 +20,7 @@ from typing import TypeGuard
 import yaml
 
 from pulsar_rebalancer.settings.broker_conf.keys import KEYS, PREFIX
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 
 _BLANKS = " \t\f"
 _KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
@@ -64,8 +64,7 @@ def properties_in(file: Path, text: str, first: int = 1) -> list[Property]:
             found += _assigned(logical, line) if _SHELL.match(logical) else [_one(logical, line)]
         except ValueError as error:
             complaints.append(f"{file}:{line}: {error}")
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
     return found
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from sinks.secret_file import Secret, read_pem, read_secret
-from strategies.errors import SettingsError
+from strategies.errors import SettingsError, raise_complaints
 from strategies.settings import Setting
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -172,8 +172,7 @@ def kafka_access(settings: KafkaSettings) -> KafkaAccess:
         _optional(settings.ca_file if ssl else "", "kafka.ca_file", complaints, certificate),
     ]
     complaints += start_complaints("kafka.start", settings.start)
-    if complaints:
-        raise SettingsError(complaints)
+    raise_complaints(complaints)
     return KafkaAccess(settings, *read)
 
 
