@@ -17,7 +17,7 @@ import msgspec
 from sinks.pulsar_api.admin import PulsarAdmin
 from sinks.pulsar_api.broker_facts import LoadManager, configured_manager
 from sinks.pulsar_api.http import Wait
-from strategies.errors import AdminError, NotFound, NotOwned, Refused
+from strategies.errors import AdminError, NotFound, NotOwned
 
 #: A topic with fewer messages a second may be silent for as long as it is looked at.
 _LEAST_MSGS = 1.0
@@ -47,10 +47,6 @@ class _LoadedTopic(msgspec.Struct):
 
 class _LoadedBundle(msgspec.Struct):
     persistent: dict[str, _LoadedTopic] = {}
-
-
-#: Namespace → range → topics.
-_FIGURES = msgspec.json.Decoder(dict[str, dict[str, _LoadedBundle]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +79,15 @@ class WaveFigures:
             asked = self._asked.setdefault(owner, Future())
         if is_first:
             try:
-                asked.set_result(_uses(self._admin.loaded_topics(owner), owner))
+                asked.set_result(_uses(self._admin, owner))
             except Exception as error:
                 asked.set_exception(error)  # the others wait for an answer
         return asked.result().get(bundle, BundleUse())
 
 
-def _uses(figures: bytes, broker: str) -> Mapping[str, BundleUse]:
-    """By bundle. Raises Refused."""
-    try:
-        tree = _FIGURES.decode(figures)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise Refused(f"The figures of {broker}'s topics are not Pulsar's ({error}).") from error
+def _uses(admin: PulsarAdmin, broker: str) -> Mapping[str, BundleUse]:
+    """By bundle. Raises AdminError."""
+    tree = admin.loaded_topics(broker, dict[str, dict[str, _LoadedBundle]])
     return {
         f"{namespace}/{range_}": _use(bundle.persistent)
         for namespace, bundles in tree.items()

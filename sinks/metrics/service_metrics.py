@@ -320,6 +320,10 @@ class DiskMetrics:
             ["folder"],
             registry=registry,
         )
+
+        def follow(setting: str, folder: Path) -> None:
+            free.labels(setting).set_function(lambda: space(folder).free)
+            size.labels(setting).set_function(lambda: space(folder).size)
+
         for setting, folder in folders.items():
-            free.labels(setting).set_function(lambda at=folder: space(at).free)
-            size.labels(setting).set_function(lambda at=folder: space(at).size)
+            follow(setting, folder)

@@ -200,13 +200,14 @@ class PulsarAdmin:
         urls = map(_host_and_port, (found.get("httpUrl"), found.get("httpUrlTls")))
         return any(url is not None and self.http.broker_at(url, [broker]) for url in urls)
 
-    def loaded_topics(self, broker: str) -> bytes:
-        """Figures of all topics that a broker has loaded, verbatim: namespace → range →
-        `persistent` → topic → figures. From its memory, at most a minute old: the call reads no
-        metadata, and lists no namespace.
+    def loaded_topics(self, broker: str, kind: type[T]) -> T:
+        """Figures of all topics that a broker has loaded, as a mapping of this kind: namespace →
+        range → `persistent` → topic → figures. From its memory, at most a minute old: the call
+        reads no metadata, and lists no namespace.
         """
         path = _path("broker-stats", "topics")
-        return self.http.ask(Call(f"the topics of {broker}", path, at=broker, most=_MOST_METRICS))
+        call = Call(f"the topics of {broker}", path, at=broker, most=_MOST_METRICS)
+        return self._json(call, kind)
 
     def topic_figures(self, topic: str, broker: str) -> dict[str, Any]:
         """Figures of a persistent topic since its owner has loaded it, from the broker that owns
