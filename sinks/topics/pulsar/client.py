@@ -106,6 +106,14 @@ def pulsar_errors(subject: str, service_url: str, settings: PulsarSettings) -> I
         raise kind(f"{subject}: {meaning} (the client says {name}).") from None
 
 
+def quietly(end: Callable[[], object]) -> None:
+    """Ends what a client has opened, whether its servers answer or not."""
+    import pulsar
+
+    with suppress(pulsar.PulsarException):
+        end()
+
+
 def _obstacle(service_url: str, settings: PulsarSettings) -> str:
     """Why the brokers cannot be reached, found by connecting again: the client only logs the
     reason. Empty if one can be reached.

@@ -4,12 +4,12 @@ Maps message ids to one number for readers that need an offset.
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.client import open_client, pulsar_errors
+from sinks.topics.pulsar.client import open_client, pulsar_errors, quietly
 from sinks.topics.topic_settings import TopicUri
 from sinks.wire.record_decoding import DEFAULT_LIMITS, Position, WireLimits, clip
 from strategies.errors import PublishTimeout, SinkError
@@ -170,10 +170,7 @@ class PulsarLink:
 
     def close(self) -> None:
         """Closes the connection and everything opened through it."""
-        import pulsar
-
-        with suppress(pulsar.PulsarException):
-            self.client.close()
+        quietly(self.client.close)
 
     @contextmanager
     def _one_message(
@@ -272,10 +269,7 @@ class PartitionReader:
 
     def close(self) -> None:
         """Closes the reader."""
-        import pulsar
-
-        with suppress(pulsar.PulsarException):
-            self._reader.close()
+        quietly(self._reader.close)
 
 
 def record_of(

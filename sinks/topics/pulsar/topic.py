@@ -6,11 +6,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sinks.pulsar_api.connection_tls_and_token import PulsarSettings
 from sinks.topics.files.topic import READ_RECORDS, TopicRecord
+from sinks.topics.pulsar.client import quietly
 from sinks.topics.pulsar.partition import (
     QUEUE,
     MessageId,
@@ -104,11 +104,8 @@ class PulsarTopicConsumer:
 
     def close(self) -> None:
         """Closes the consumer; unacknowledged messages are delivered again."""
-        import pulsar
-
         for consumer in self._consumers:
-            with suppress(pulsar.PulsarException):
-                consumer.close()
+            quietly(consumer.close)
         self._link.close()
 
     def _polled(self, max_records: int, timeout_s: float) -> list[TopicRecord]:
@@ -250,10 +247,7 @@ class PulsarPublisher:
         """Returns when all published records are stored. After an error, publish all of them again
         (at least once).
         """
-        import pulsar
-
-        with suppress(pulsar.PulsarException):  # the result of each record says more
-            self._producer.flush()
+        quietly(self._producer.flush)  # the result of each record says more
         with self._confirmations:
             in_time = self._confirmations.wait_for(
                 lambda: self._open == 0, self._link.timeout_s + 1
