@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import typer
 
-from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.cli.person import person_of
+from pulsar_rebalancer.cli import console, exit_codes, options
 from pulsar_rebalancer.cli.service_log import Line, Log, log_of
 from pulsar_rebalancer.decisions.intents import (
     IntentAnswers,
@@ -166,7 +165,7 @@ def intent_session(
     """Opens the topics of a cluster's rounds. `cluster`, `by`: None = as in the settings, and this
     user. Raises IntentError, SettingsError, SinkError.
     """
-    person = person_of(by)
+    person = options.person_of(by)
     check_words(person, reason)
     connections, log, now_ms = settings.connections, log_of(settings), wall_clock_ms()
     key = intents_key(connections.signing)

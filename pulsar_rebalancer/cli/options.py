@@ -1,5 +1,6 @@
 """Options shared by several commands."""
 
+import getpass
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,6 +92,16 @@ def nothing_found(what: str, settings: "Settings") -> RebalancerError:
         f"no {what} on {settings.connections.topics.rounds} and the other topics (settings: "
         f"{settings.source}). {step}"
     )
+
+
+def person_of(by: str | None) -> str:
+    """The person who decides something: `by`, otherwise the login of this user. Raises
+    SettingsError.
+    """
+    try:
+        return by or getpass.getuser()
+    except (KeyError, OSError):
+        raise SettingsError(["--by: this user has no login; write your name"]) from None
 
 
 def named_release(version: str, flag: str) -> PulsarRelease:

@@ -9,7 +9,6 @@ from uuid import uuid4
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.person import person_of
 from pulsar_rebalancer.decisions.explain.explanation_lines import (
     expected_usage,
     instruction,
@@ -188,7 +187,7 @@ def _decide(
     key, now_ms = _key(settings), wall_clock_ms()
     plan = plan_named(plans_of(_read(settings), now_ms), name, cluster)
     approval = approval_for(
-        plan, action, by=person_of(by), reason=reason, now_ms=now_ms, new_id=uuid4().hex
+        plan, action, by=options.person_of(by), reason=reason, now_ms=now_ms, new_id=uuid4().hex
     )
     if plan.decision is not None:
         before = f"{_decided(plan.decision)} before, and no executor has answered yet"
@@ -220,7 +219,7 @@ def _order(
     approval = pause_for(
         name,
         action,
-        by=person_of(by),
+        by=options.person_of(by),
         reason=reason,
         now_ms=wall_clock_ms(),
         new_id=uuid4().hex,

@@ -21,7 +21,7 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import proves_bound,
 from strategies.cluster.intent_records_and_states import IntentStatus
 from strategies.cluster.model import Command, Outcome, Round
 from strategies.executor.objections_to_approvals import PauseOrder
-from strategies.figures.texts_of_counts_names_and_ages import counted
+from strategies.figures.texts_of_counts_names_and_ages import counted, first_of
 from strategies.figures.usage_after_moves import expected_spread, reported_spread
 from strategies.round.commands_and_record import proof_of
 from strategies.round.state_of_round import describe_planned_moves
@@ -273,8 +273,7 @@ def _collector(one: LiveCluster, settings: ViewSettings) -> Document:
     missing = [f"{name} ({why})" for name, why in sorted(sweep.missing.items())]
     fresh = f"{counted(len(sweep.brokers), 'broker')} answered the newest pass"
     if missing:
-        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
-        fresh += f"; without an answer: {', '.join(missing[:3])}{more}"
+        fresh += f"; without an answer: {first_of(missing, 3)}"
     found = _health("collector", sweep.ts, late_ms, fresh=f"{fresh}.", late=late)
     return {**found, "doubt": bool(missing)}
 
