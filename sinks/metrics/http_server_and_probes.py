@@ -108,6 +108,10 @@ def set_all(
     return list(now)
 
 
+#: Longest wait of a turn, below every limit.
+_TURN_S = 60.0
+
+
 class Liveness:
     """Turns of the main loops of a process. Threads may share it.
 
@@ -141,15 +145,20 @@ class Liveness:
             self._turned |= dict.fromkeys(loops or self._turned, self._clock())
 
     def turning(self, wait: Callable[[float], bool]) -> Callable[[float], bool]:
-        """The same function, which records a turn of all loops first: a loop that waits on purpose
-        works.
+        """The same function, which waits in several turns and records each of them of all loops: a
+        loop that waits on purpose works, for example as long as a webhook asks for.
         """
 
-        def turn_and_wait(seconds: float) -> bool:
+        def wait_in_turns(seconds: float) -> bool:
             self.turned()
+            while seconds > _TURN_S:
+                if wait(_TURN_S):
+                    return True
+                self.turned()
+                seconds -= _TURN_S
             return wait(seconds)
 
-        return turn_and_wait
+        return wait_in_turns
 
     def succeeded(self) -> None:
         """Records that the first unit of work has succeeded; the process is ready from then on."""

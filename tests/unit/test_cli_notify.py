@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.cli.commands.notify import in_turns
+from sinks.metrics.http_server_and_probes import Liveness
 from sinks.metrics.settings import address_of
 from sinks.secret_file import Secret
 from sinks.topics.files.topic import FileTopicWriter
@@ -163,8 +163,9 @@ def test_a_long_pause_turns_the_loop_and_ends_when_the_process_stops() -> None:
         pauses.append(seconds)
         return len(pauses) == 5
 
-    assert not in_turns(wait)(150.0)
-    assert in_turns(wait)(3_600.0)
+    in_turns = Liveness(1.0, "a step").turning(wait)
+    assert not in_turns(150.0)
+    assert in_turns(3_600.0)
     assert pauses == [60.0, 60.0, 30.0, 60.0, 60.0]
 
 

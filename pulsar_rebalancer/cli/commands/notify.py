@@ -31,7 +31,6 @@ _GROUP = "rebalancer-notify"
 _POLL_S = 1.0
 #: Longest time between two turns of a loop that works, beside one delivery.
 _STILL_S = 300.0
-_TURN_S = 60.0
 
 
 def notify(
@@ -71,7 +70,7 @@ def _notify(settings: Settings, stop: Stop, log: Log, *, once: bool) -> None:
             measured(settings, log, stop, NotifierMetrics, still_s=still_s, ready_after="a step")
         )
         outbox = stack.enter_context(closing(Outbox(Path(settings.notices.state))))
-        wait = in_turns(metrics.liveness.turning(stop.wait))
+        wait = metrics.liveness.turning(stop.wait)
         outage = RetryBackoff(connections.kafka.outage_ms / 1000, wait, log.write)
         delivery = _delivery(settings, wait, log, metrics.attempted)
         log.write(_starting(settings))
@@ -109,21 +108,6 @@ def topics_of(settings: Settings) -> dict[Kind, TopicUri]:
     if PLAN not in notice_kinds(settings.notices):
         del followed["commands"]
     return followed
-
-
-def in_turns(wait: Callable[[float], bool]) -> Callable[[float], bool]:
-    """The same function, which waits in several turns: a webhook may ask for longer pauses than
-    the probe of the process allows.
-    """
-
-    def wait_in_turns(seconds: float) -> bool:
-        while seconds > _TURN_S:
-            if wait(_TURN_S):
-                return True
-            seconds -= _TURN_S
-        return wait(seconds)
-
-    return wait_in_turns
 
 
 def _work(
