@@ -9,8 +9,7 @@ RebalancerError
 │   ├── OffsetGone (sinks.topics.files.segments)
 │   ├── PublishTimeout
 │   ├── PublishRejected
-│   ├── JournalInUse (sinks.executor.journal)
-│   └── NotifierInUse (pulsar_rebalancer.decisions.notices.notice_loop_and_outbox)
+│   └── JournalInUse (sinks.executor.journal)
 ├── AdminError
 │   ├── CallFailed
 │   │   ├── BrokerUnavailable

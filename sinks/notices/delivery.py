@@ -216,7 +216,8 @@ class Delivery:
         self._hook, self._settings = hook, settings
         self._wait, self._on_attempt = wait, on_attempt
         self._clock_s, self._chance = clock_s, chance
-        self._tls = _tls_context(hook)
+        self._limit_s = settings.timeout_ms / 1000
+        self._connections = HttpConnections(_tls_context(hook), 0, self._limit_s)
 
     def deliver(self, notice: Notice) -> Fate:
         """Repeats the delivery until it succeeds, is given up, or the process is to stop."""
@@ -237,28 +238,24 @@ class Delivery:
 
         host = self._hook.host
         body = as_slack(notice) if self._hook.form == "slack" else as_json(notice)
-        limit_s = self._settings.timeout_ms / 1000
-        connections = HttpConnections(self._tls, 0, limit_s)
         try:
-            answer = connections.exchange(
+            answer = self._connections.exchange(
                 "POST",
                 self._hook.url,
                 headers=headers_of(notice, body, self._hook, int(self._clock_s())),
                 body=body,
-                until=time.monotonic() + limit_s,
+                until=time.monotonic() + self._limit_s,
                 most=_LARGEST_ANSWER,
             )
         except TooLarge:
             return Reply("broken", f"{host} answered with more than {_LARGEST_ANSWER} bytes")
         except TimeoutError:
-            return Reply("timeout", f"{host} did not answer within {limit_s:g} s")
+            return Reply("timeout", f"{host} did not answer within {self._limit_s:g} s")
         except NotConnected as error:
             # The text of the operating system or of OpenSSL, which has no part of the address.
             return Reply("unreachable", f"{host} does not accept the connection ({error})")
         except (httpx.TransportError, ssl.SSLError):
             return Reply("broken", f"{host} closed the connection, or answered other than HTTP")
-        finally:
-            connections.close()
         after_s = retry_after_s(answer.headers.get("retry-after", ""), self._clock_s())
         return Reply(str(answer.status), f"{host} answered {answer.status}", after_s)
 

@@ -73,17 +73,11 @@ def _in_segments(topic: str) -> bool:
     return topic.startswith("file:")
 
 
-class NotifierInUse(SinkError):
-    """Another notifier uses the folder."""
-
-
 class Outbox:
     """The file in its folder, which is locked until `close`. All methods raise SinkError."""
 
     def __init__(self, folder: Path, fsync: Fsync = os.fsync) -> None:
-        """Creates the folder. `fsync`: flushes the file or folder of a file descriptor. Raises
-        NotifierInUse.
-        """
+        """Creates the folder. `fsync`: flushes the file or folder of a file descriptor."""
         self._file, self._fsync = folder / _FILE, fsync
         try:
             make_folder(folder, fsync)
@@ -91,7 +85,7 @@ class Outbox:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(self._lock)
-            raise NotifierInUse(
+            raise SinkError(
                 f"Another notifier uses {folder}: stop it, or give this one a folder of its own "
                 "as notices.state."
             ) from error
