@@ -12,11 +12,7 @@ from typing import Any
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.cli.intent_session import (
-    IntentSession,
-    as_object,
-    statuses_of,
-)
+from pulsar_rebalancer.cli.intent_session import IntentSession, as_object, in_groups, statuses_of
 from pulsar_rebalancer.cli.service_log import Line
 from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import IntentError
@@ -25,7 +21,7 @@ from pulsar_rebalancer.settings.reported_release import in_reported_release
 from sinks.graceful_stop import handling, wall_clock_ms
 from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentStatus
 from strategies.cluster.model import MIB, Command
-from strategies.figures.texts_of_counts_names_and_ages import counted, first_of
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.states_and_advice_of_codes import NOTHING
 
 _PROGRESS = "its progress: rebalancer intents"
@@ -40,8 +36,6 @@ _STATES = {
     "cancelled": "given up",
     "refused": "refused",
 }
-#: Number of bundles that a line names.
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +119,8 @@ def ask(
     left += [one for one in last.values() if one.state != "done"]
     if left:
         not_done = "did not move" if verb == "move" else "was not split as asked"
-        lines = in_groups({one.bundle or "": f"{not_done}: {with_advice(one)}" for one in left})
+        reasons = [(one.bundle or "", f"{not_done}: {with_advice(one)}") for one in left]
+        lines = [f"{bundles} {why}" for bundles, why in in_groups(reasons)]
         raise IntentError(" ".join(lines if asked else [*lines, "Nothing has changed."]))
 
 
@@ -200,19 +195,8 @@ def show_moves(proposals: Sequence[Proposal], present: PresentCluster) -> None:
         if present.measured:
             basis = f"by {counted(present.measured, 'measured move')}"
         console.say(f"pause: how long clients of a bundle wait while it moves, {basis}")
-    console.say(
-        *in_groups(
-            {one.intent.bundle or "": stays(one.status) for one in proposals if not one.command}
-        )
-    )
-
-
-def in_groups(reasons: Mapping[str, str]) -> list[str]:
-    """Lines about bundles, those with the same reason together."""
-    names: dict[str, list[str]] = {}
-    for name, why in reasons.items():
-        names.setdefault(why, []).append(name)
-    return [f"{first_of(alike, _NAMED)} {why}" for why, alike in names.items()]
+    left = [(one.intent.bundle or "", stays(one.status)) for one in proposals if not one.command]
+    console.say(*(f"{bundles} {why}" for bundles, why in in_groups(left)))
 
 
 def stays(status: IntentStatus) -> str:

@@ -5,11 +5,11 @@ and answered by rounds; and how long a drain is waited for.
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 import typer
@@ -32,7 +32,7 @@ from sinks.wire.operator_records import encode_intent
 from sinks.wire.signing_keys import SigningKey, intents_key
 from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentAction, IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.texts_of_counts_names_and_ages import age
+from strategies.figures.texts_of_counts_names_and_ages import age, first_of
 
 #: Pause (s) between two looks for new rounds.
 LOOK_S = 0.5
@@ -41,6 +41,9 @@ _UNANSWERED = 5
 _DURATIONS = re.compile(r"\b[0-9]+ (?:s|min|h|d)\b")
 #: Rounds in a row that do not know a drain any more, after which it has ended.
 _UNKNOWN = 5
+#: Number of bundles or intents that a line names.
+_NAMED = 3
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,14 @@ def left_of(status: IntentStatus) -> str:
         return "-"
     about = f", about {age(status.left_ms)}" if status.left_ms else ""
     return f"{status.left} of {status.total}{about}"
+
+
+def in_groups(reasons: Iterable[tuple[str, K]]) -> list[tuple[str, K]]:
+    """Those with the same reason together: `a, b, c and 2 more`, and the reason."""
+    names: dict[K, list[str]] = {}
+    for name, why in reasons:
+        names.setdefault(why, []).append(name)
+    return [(first_of(alike, _NAMED), why) for why, alike in names.items()]
 
 
 def as_object(status: IntentStatus) -> dict[str, Any]:

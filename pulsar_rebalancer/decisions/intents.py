@@ -176,6 +176,7 @@ class IntentAnswers:
         self._last = _place(known)
         #: The last rounds that there were.
         self.newest = [known]
+        self._refused: dict[bytes, str] = {}
 
     def rounds(self) -> list[Round]:
         """The rounds since the last call, in order."""
@@ -190,16 +191,14 @@ class IntentAnswers:
         return self.newest if found else []
 
     def rejection(self, id_: str) -> str | None:
-        """The reason why a record was rejected before any round saw it; None if it was not since
-        the last call. Called while the record is the newest one that was written.
-        """
+        """The reason why a record was rejected before any round saw it; None if it was not."""
         for record in self._rejected.read():
             with suppress(WireError):
                 row = decode_rejected(record.value)
-                is_intent = b'"intent"' in row.original and row.code != "intent-refused"
-                if is_intent and id_.encode() in row.original:
-                    return f"{row.text} [{row.code}]"
-        return None
+                if b'"intent"' in row.original and row.code != "intent-refused":
+                    self._refused[row.original] = f"{row.text} [{row.code}]"
+        wanted = id_.encode()
+        return next((text for value, text in self._refused.items() if wanted in value), None)
 
     def answer(self, id_: str, done: Iterable[Round]) -> IntentStatus | str | None:
         """The answer of these rounds to the record with this id: its status, or why it was

@@ -11,6 +11,7 @@ from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.cli.intent_session import (
     as_object,
     drained,
+    in_groups,
     intent_session,
     left_of,
     say_record,
@@ -27,10 +28,7 @@ from pulsar_rebalancer.decisions.intents import (
 from sinks.graceful_stop import wall_clock_ms
 from strategies.cluster.intent_records_and_states import LASTING, Intent, IntentStatus
 from strategies.cluster.model import Round
-from strategies.figures.texts_of_counts_names_and_ages import age, first_of
-
-#: Number of intents that a line names.
-_NAMED = 3
+from strategies.figures.texts_of_counts_names_and_ages import age
 
 
 def drain(
@@ -157,12 +155,9 @@ def intents(
         console.say(f"no drain, move, split or roll of {names} in the last hour")
         return
     console.show(_table(shown, now_ms))
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for _, one in shown:
-        alike.setdefault(tuple(_details(one)), []).append(what_of(one))
-    for details, whats in alike.items():
+    for whats, details in in_groups((what_of(one), tuple(_details(one))) for _, one in shown):
         if details:
-            console.say(f"{first_of(whats, _NAMED)}: {details[0]}", *details[1:])
+            console.say(f"{whats}: {details[0]}", *details[1:])
 
 
 def _object(done: Round) -> dict[str, object]:

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, in_groups, present_of
+from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
 from pulsar_rebalancer.cli.commands.move import NoWait
-from pulsar_rebalancer.cli.intent_session import intent_session
+from pulsar_rebalancer.cli.intent_session import in_groups, intent_session
 from pulsar_rebalancer.decisions.intents import IntentError
 from pulsar_rebalancer.decisions.plans import Plan, PlanError, plan_named, plans_of, read_plans
 from pulsar_rebalancer.decisions.undo import applied_moves, way_back
@@ -50,8 +50,8 @@ def undo(
         }
         moves = [(bundle, to) for bundle, (to, _) in found.items() if to is not None]
         stays = {bundle: f"stays: {why}" for bundle, (to, why) in found.items() if to is None}
-        for line in in_groups(stays):
-            console.progress(line)
+        for bundles, why in in_groups(stays.items()):
+            console.progress(f"{bundles} {why}")
         if not moves:
             raise IntentError(f"no bundle of round {plan.round} can go back. Nothing has changed.")
         ask_moves(session, present, moves, MoveOptions(yes, no_wait, as_json))
