@@ -7,11 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
 
 from pulsar_rebalancer.doctor.finding import Finding, Rule, evaluate, ok
 from strategies.errors import RebalancerError, SettingsError
@@ -147,7 +146,8 @@ def _start(job: JobSettings, folder: Path) -> Finding:
     session = start_session(job, folder / "spark.log", short=True)
     try:
         total = ordered_sum(
-            row[0] for row in session.range(10).mapInArrow(_same, "id long").collect()
+            row[0]
+            for row in session.range(10).mapInArrow(lambda batches: batches, "id long").collect()
         )
     finally:
         stop_session(session)
@@ -168,10 +168,6 @@ def _start(job: JobSettings, folder: Path) -> Finding:
             "the machine is busy or slow: the job will start slowly too",
         ),
     )
-
-
-def _same(batches: Iterator[Any]) -> Iterator[Any]:
-    return batches
 
 
 def _java(environment: Mapping[str, str]) -> str | None:

@@ -26,15 +26,11 @@ _WRONG_TYPE = {
 }
 
 
-def checked(leaf: Leaf, value: Any) -> Any:
-    """The value; an integer becomes a float where that belongs. Raises pydantic's ValidationError
-    for a wrong type, NaN, and a value out of bounds.
-    """
-    return _adapter(leaf).validate_python(value)
-
-
 @cache
-def _adapter(leaf: Leaf) -> TypeAdapter[Any]:
+def adapter(leaf: Leaf) -> TypeAdapter[Any]:
+    """What checks a value: an integer becomes a float where that belongs; a wrong type, NaN, and a
+    value out of bounds are errors.
+    """
     return TypeAdapter(_bounded(leaf), config=ConfigDict(strict=True, allow_inf_nan=False))
 
 

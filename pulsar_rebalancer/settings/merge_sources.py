@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pulsar_rebalancer.settings.check_values import (
     about_paths,
     about_value,
-    checked,
+    adapter,
     idle_placement,
     idle_tables,
 )
@@ -204,7 +204,9 @@ def _merge(
             entries.append(_default(leaf, release))
             continue
         try:
-            entries.append(SettingEntry(leaf, checked(leaf, one.value), one.kind, one.source))
+            entries.append(
+                SettingEntry(leaf, adapter(leaf).validate_python(one.value), one.kind, one.source)
+            )
         except ValidationError as error:
             wrong.append(about_value(error, leaf, one.source))
     if wrong:
