@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -63,23 +63,10 @@ class Viewer:
 LOCAL_VIEWER = Viewer("local", "viewer")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenBook:
-    """Digest of each token, and to whom it belongs."""
-
-    entries: tuple[tuple[bytes, Viewer], ...] = field(repr=False)
-
-    def owner_of(self, token: str) -> Viewer | None:
-        """The person with this token, or None. Compares with all, however early one fits."""
-        given, found = _digest(token), None
-        for digest, viewer in self.entries:
-            if hmac.compare_digest(digest, given):
-                found = viewer
-        return found
-
-
-def read_tokens(path: str) -> TokenBook:
-    """The tokens in a file. Raises SettingsError, which names lines but no token."""
+def read_tokens(path: str) -> Mapping[bytes, Viewer]:
+    """Digest of each token in a file, and to whom it belongs. Raises SettingsError, which names
+    lines but no token.
+    """
     try:
         lines = read_secret(path, _SETTING).reveal().decode("utf-8").splitlines()
     except UnicodeDecodeError:
@@ -95,15 +82,15 @@ def read_tokens(path: str) -> TokenBook:
         wrong = list(_complaints(role, name, token))
         if name in names:
             wrong.append(f"the name is also in line {names[name]}; each person has one line")
-        if _digest(token) in entries:
+        if digest_of(token) in entries:
             wrong.append("the token is also another person's; each has an own one")
         complaints += [f"{_SETTING}: {path}, line {number}: {text}" for text in wrong]
         names[name] = number
-        entries[_digest(token)] = Viewer(name, "operator" if role == "operator" else "viewer")
+        entries[digest_of(token)] = Viewer(name, "operator" if role == "operator" else "viewer")
     if not entries and not complaints:
         complaints.append(f"{_SETTING}: {path} has no line role:name:token; add one")
     raise_complaints(complaints)
-    return TokenBook(tuple(entries.items()))
+    return entries
 
 
 def _complaints(role: str, name: str, token: str) -> Iterator[str]:
@@ -116,7 +103,8 @@ def _complaints(role: str, name: str, token: str) -> Iterator[str]:
         yield f"the token is shorter than {_SHORTEST} characters; {make}"
 
 
-def _digest(text: str) -> bytes:
+def digest_of(text: str) -> bytes:
+    """What tokens and sessions are looked up by: how long that takes says nothing about them."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -134,20 +122,20 @@ class Sessions:
         if len(self._open) >= _MOST_SESSIONS:
             del self._open[next(iter(self._open))]
         name, person = secrets.token_urlsafe(32), replace(viewer, csrf=secrets.token_urlsafe(32))
-        self._open[_digest(name)] = person, self.clock() + _SESSION_S
+        self._open[digest_of(name)] = person, self.clock() + _SESSION_S
         return name, person
 
     def of(self, name: str) -> Viewer | None:
         """The person of a session id, or None."""
-        found = self._open.get(_digest(name))
+        found = self._open.get(digest_of(name))
         if found is None or self.clock() > found[1]:
-            self._open.pop(_digest(name), None)
+            self._open.pop(digest_of(name), None)
             return None
         return found[0]
 
     def end(self, name: str) -> None:
         """Ends a session."""
-        self._open.pop(_digest(name), None)
+        self._open.pop(digest_of(name), None)
 
 
 @dataclass(slots=True)
@@ -177,7 +165,7 @@ class FailureLimit:
 class SigningIn:
     """`tokens`: None = each user of this machine is a viewer; `secure`: cookies need TLS."""
 
-    tokens: TokenBook | None
+    tokens: Mapping[bytes, Viewer] | None = field(repr=False)
     sessions: Sessions
     failures: FailureLimit
     secure: bool = False
@@ -212,7 +200,7 @@ class SigningIn:
 
     def _owner_of(self, token: str, request: Request) -> Viewer:
         """Compares first: behind a proxy all people share the address of who guesses."""
-        found = None if self.tokens is None else self.tokens.owner_of(token)
+        found = None if self.tokens is None else self.tokens.get(digest_of(token))
         if found is not None:
             return found
         address = request.client.host if request.client else ""
