@@ -71,17 +71,16 @@ class KafkaSettings:
 
 @dataclass(frozen=True, slots=True)
 class KafkaAccess:
-    """Checked settings with the content of the secret files; neither appears when printed."""
+    """Checked settings with the content of the secret files; neither appears when printed.
+
+    `password`: None without SASL.
+    """
 
     settings: KafkaSettings
     password: Secret | None
     certificate: Secret | None
     key: Secret | None
     trusted: Secret | None
-
-    @property
-    def sasl(self) -> bool:
-        return self.settings.security_protocol.startswith("SASL")
 
     def for_python(self) -> dict[str, Any]:
         """Keyword arguments for the clients of kafka-python."""
@@ -92,7 +91,7 @@ class KafkaAccess:
             "bootstrap_timeout_ms": min(settings.timeout_ms, _BOOTSTRAP_MS),
             "reconnect_backoff_max_ms": _LONGEST_PAUSE_MS,
         }
-        if self.sasl and self.password is not None:
+        if self.password is not None:
             found |= {
                 "sasl_mechanism": settings.mechanism,
                 "sasl_plain_username": settings.username,
@@ -119,7 +118,7 @@ class KafkaAccess:
             "request.timeout.ms": timeout_ms,
             "default.api.timeout.ms": timeout_ms,
         }
-        if self.sasl and self.password is not None:
+        if self.password is not None:
             found |= {
                 "sasl.mechanism": self.settings.mechanism,
                 "sasl.jaas.config": _jaas(self.settings, self.password),
