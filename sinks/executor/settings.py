@@ -125,15 +125,12 @@ class ExecutorSettings:
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """Rules that guard the cluster from moves, and how long is measured. `repairs`: an hour. Zero
-    is off, everywhere.
-    """
+    """Rules that guard the cluster from moves. `repairs`: an hour. Zero is off, everywhere."""
 
     gate: GateRules = GateRules()
     breaker: BreakerRules = BreakerRules()
     repairs: int = 0
     unowned_hold_ms: int = 0
-    measure_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,13 +186,12 @@ def admission_rules(settings: ExecutorSettings) -> AdmissionRules:
 
 
 def guard_rules(settings: ExecutorSettings) -> GuardRules:
-    """The settings about the gate, the breaker, repairs and costs."""
+    """The settings about the gate, the breaker and repairs."""
     return GuardRules(
         GateRules(settings.gate_ms, settings.settle_ms),
         BreakerRules(_BREAKER_FAILURES, pause_ms=settings.breaker_pause_ms),
         settings.repairs,
         _UNOWNED_HOLD_MS,
-        settings.measure_ms,
     )
 
 

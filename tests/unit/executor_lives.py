@@ -72,6 +72,7 @@ class Life:
     per_minute: int = 0
     limiter: RateLimiter | None = None
     fuse: Fuse | None = None
+    measure_ms: int = 0
 
 
 class StoryTime:
@@ -202,7 +203,7 @@ def executor(
             admin=admin,
             applier=FusedApplier(admin, fuse, time),
             quick=quick,
-            meter=CostMeter(quick, config.guard.measure_ms, time.wait, time),
+            meter=CostMeter(quick, life.measure_ms, time.wait, time),
             limiter=life.limiter or RateLimiter(life.per_minute, wait=lambda _: True),
             frozen=frozen,
             clock_ms=lambda: clock_ms() + life.later_ms,

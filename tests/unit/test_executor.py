@@ -26,7 +26,7 @@ from tests.pulsar_fake.model import Applied, Request
 from tests.pulsar_fake.server import Fault, answered
 from tests.unit.executor_lives import APPLY, FOUR, ONE, THREE, TWO
 from tests.world.placement import policy
-from tests.world.services import Scene, guarded, topic_names
+from tests.world.services import Scene, topic_names
 from tools.waiting import eventually
 
 KEY, STRANGE_KEY = SigningKey(Secret(b"k" * 32)), SigningKey(Secret(b"x" * 32))
@@ -50,7 +50,7 @@ def test_a_split_is_carried_out_where_the_command_says(scene: Scene) -> None:
     at, algorithm = (0x10000000,), "specified_positions_divide"
     scene.cluster.figures[next(iter(topic_names(ONE)))] = {"msgRateIn": 30.0}
     scene.send(scene.release(action="split", algorithm=algorithm, boundaries=at))
-    assert scene.run(guarded(measure_ms=1)) == ["applied"]
+    assert scene.run(measure_ms=1) == ["applied"]
     halves = ["t/ns/0x00000000_0x10000000", "t/ns/0x10000000_0x40000000"]
     assert sorted(scene.owners)[:2] == halves
     assert scene.outcomes[0].cost.topics is None, "only moves are measured"
@@ -317,9 +317,6 @@ def test_a_clock_that_is_ahead_makes_no_executor_forget(scene: Scene) -> None:
     assert remembered(scene, [early]) == 1
 
 
-MEASURES = guarded(measure_ms=1)
-
-
 def asks_for_loaded_topics(request: Request) -> bool:
     return request.path == "/admin/v2/broker-stats/topics"
 
@@ -340,7 +337,7 @@ def test_a_wave_is_measured_by_one_call_to_each_broker_and_lists_no_namespace(
         asked.append(scene.calls(asks_for_loaded_topics))
         scene.send_moves(FOUR)
 
-    scene.work_off(lambda: scene.send_moves(ONE, TWO, THREE), send_another, config=MEASURES)
+    scene.work_off(lambda: scene.send_moves(ONE, TWO, THREE), send_another, measure_ms=1)
     assert [*asked, scene.calls(asks_for_loaded_topics)] == [1, 2], "topics may be new later"
     known = [1, 1, 1, None] if status == 200 else [None] * 4
     assert [one.cost.topics for one in scene.outcomes] == known
@@ -373,7 +370,7 @@ def test_what_a_move_costs_is_in_its_outcome(scene: Scene) -> None:
     scene.cluster.figures[busy] = {"publishers": [{}], "msgRateIn": 30.0, "msgInCounter": 17}
     scene.cluster.figures[idle] = {"publishers": [], "msgRateIn": 0.0}
     scene.send(scene.move(), scene.move(TWO, scene.one, source=scene.two))
-    told = scene.run(replace(guarded(measure_ms=3_000), at_once=1))
+    told = scene.run(replace(APPLY, at_once=1), measure_ms=3_000)
     assert told == ["applied", "already-done at-destination"]
     moved, other = scene.outcomes
     cost = moved.cost

@@ -294,19 +294,19 @@ def test_while_a_bundle_with_clients_has_no_owner_after_a_move_its_namespace_res
     pulsar: FakePulsar, scene: Scene, hold_ms: int, owned: bool, expected: str
 ) -> None:
     """Until it is owned, or for so long. The second command comes a minute later."""
-    holds = guarded(unowned_hold_ms=hold_ms, measure_ms=100)
+    holds = guarded(unowned_hold_ms=hold_ms)
     pulsar.cluster.manager, pulsar.cluster.lookups = "modular", False
     pulsar.cluster.figures[next(topic_names(ONE))] = {"publishers": [{}], "msgRateIn": 0.0}
     scene.pulsar.fail(is_lookup, answered(503))
     scene.send_moves(ONE)
-    assert scene.run(holds) == ["applied unowned"]
+    assert scene.run(holds, measure_ms=100) == ["applied unowned"]
 
     if owned:
         scene.owners[ONE] = scene.two
     if expected == "applied":
         scene.pulsar.heal()
     scene.send_moves(TWO)
-    assert scene.run(holds, later_ms=_MINUTE_MS) == [expected]
+    assert scene.run(holds, later_ms=_MINUTE_MS, measure_ms=100) == [expected]
     assert (ONE in scene.reason) == (expected != "applied")
     with scene.journal() as journal:
         assert bool(MoveJournal(journal).unowned("t/ns")) == (expected != "applied")

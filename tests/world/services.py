@@ -129,9 +129,11 @@ class Scene:
         self.pulsar.faults = pause
         return replace(config, pause_file=brake)
 
-    def work_off(self, *sent: Callable[[], object], config: ExecutorConfig = APPLY) -> list[str]:
+    def work_off(
+        self, *sent: Callable[[], object], config: ExecutorConfig = APPLY, **life: Any
+    ) -> list[str]:
         """One life over several parts; all its outcomes."""
-        with executor(self.pulsar, self.control, config) as at_work:
+        with executor(self.pulsar, self.control, config, Life(**life)) as at_work:
             for send in sent:
                 send()
                 while at_work.step(0):
