@@ -35,12 +35,11 @@ NO_KEY = (
 
 @dataclass(frozen=True)
 class DecisionPublisher:
-    """`key`: None = the page writes nothing. `publish`: writes a record, signed with the key."""
+    """`key`: of the records; None = the page writes nothing."""
 
     connections: Connections
     key: SigningKey | None
     now_ms: Callable[[], int]
-    publish: Callable[[Connections, SigningKey, Approval], None] = publish_approval
     #: Plan → what this page has published about it.
     published: dict[str, list[Approval]] = field(default_factory=dict)
 
@@ -64,7 +63,7 @@ class DecisionPublisher:
         except PlanError as error:
             raise HTTPException(409, error_sentence(error)) from None
         try:
-            await run_in_threadpool(self.publish, self.connections, self.key, approval)
+            await run_in_threadpool(publish_approval, self.connections, self.key, approval)
         except RebalancerError as error:
             raise HTTPException(503, error_sentence(error)) from None
         if approval.plan is not None:

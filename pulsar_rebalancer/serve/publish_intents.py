@@ -61,9 +61,8 @@ class _Undo(msgspec.Struct, forbid_unknown_fields=True, tag_field="action", tag=
 
 @dataclass(frozen=True)
 class IntentPublisher:
-    """`key`: None = the page writes nothing. `present`: reads a cluster as its next round will find
-    it; `required`: whether commands wait for people; `publish`: writes records, signed with the
-    key.
+    """`key`: of the records; None = the page writes nothing. `present`: reads a cluster as its next
+    round will find it; `required`: whether commands wait for people.
     """
 
     connections: Connections
@@ -71,7 +70,6 @@ class IntentPublisher:
     now_ms: Callable[[], int]
     present: Callable[[Round], PresentCluster]
     required: bool = False
-    publish: Callable[[Connections, SigningKey | None, Sequence[Intent]], None] = write_intents
     #: When a cluster was read last, and what was read: the next destination needs no other.
     _read: list[tuple[int, PresentCluster]] = field(default_factory=list)
     #: A preview reads minutes of telemetry: one at a time.
@@ -89,7 +87,7 @@ class IntentPublisher:
             if why is not None:
                 raise HTTPException(409, f"{why.line} Nothing has changed.")
         try:
-            await run_in_threadpool(self.publish, self.connections, self.key, intents)
+            await run_in_threadpool(write_intents, self.connections, self.key, intents)
         except RebalancerError as error:
             raise HTTPException(503, error_sentence(error)) from None
         return intents
