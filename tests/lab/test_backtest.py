@@ -3,6 +3,7 @@ loops it is that says so.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -165,7 +166,8 @@ def test_a_recording_without_sweeps_is_parted_by_its_reports(tmp_path: Path) -> 
 def test_intents_that_the_job_refused_are_refused_again(tmp_path: Path) -> None:
     """Who has the key of the job drains the third broker; others wanted to drain two before."""
     key, other = SigningKey(Secret(b"i" * 32)), SigningKey(Secret(b"o" * 32))
-    lines, signers = list(an_hour()), (lambda unsigned: unsigned, other.sign, key.sign)
+    signers: list[Callable[[bytes], bytes]] = [bytes, other.sign, key.sign]
+    lines = list(an_hour())
     said = {"v": 1, "kind": "intent", "cluster": "c1", "by": "Ann", "reason": "disks"}
     for number, (place, sign) in enumerate(zip((10, 30, 50), signers, strict=True)):
         drain = said | {"ts": json.loads(lines[place])["ts"], "id": f"{number:032x}"}

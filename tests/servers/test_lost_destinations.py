@@ -41,20 +41,20 @@ def test_of_ten_destinations_that_look_ups_take_away_at_most_one_is_lost(
     with closing(PulsarAdmin(cluster.settings(tmp_path))) as admin:
         used = Bundles(cluster, admin, namespace)
         wait = threading.Event().wait
-        appliers = {
-            "plain": Applier(admin, RetryPolicy(3_000, claims=False), wait),
-            "verified": Applier(admin, RetryPolicy(3_000), wait),
+        applier = Applier(admin, RetryPolicy(3_000), wait)
+        allowed = {
+            "plain": Allowance(claims=False),
+            "verified": Allowance(refuse_repair=lambda _: ""),
         }
-        allowed = {"plain": Allowance(), "verified": Allowance(refuse_repair=lambda _: "")}
         with producers_of(cluster, used.all, _TOPICS), racing(cluster, str(admin.leader())) as race:
             for number in range(moves):
-                for way, applier in appliers.items():
+                for way, allowance in allowed.items():
                     bundle = used.all[number % _BUNDLES]
                     source = used.owner(bundle)
                     destination = used.others(bundle)[number // _BUNDLES % 2]
                     move = read_command(encode_command(command(bundle, source, destination)))
                     with race.about(bundle):
-                        effect = applier.apply(move, allowed[way])
+                        effect = applier.apply(move, allowance)
                     before[way][_end(effect, destination)] += 1
                     unloads[bundle] += effect.unloads or 0
                     assert effect.unloads in ((1,) if way == "plain" else (1, 2)), effect
