@@ -1,8 +1,9 @@
 """Recorded loads of bundles, assigned to other brokers than the recorded ones.
 
 Rule: a bundle moves its share of its recorded broker's traffic and resources, in absolute figures,
-exactly as the engine estimates a move (`strategies.figures.usage_after_moves`). When a broker
-leaves the recording, its bundles return to their recorded brokers.
+exactly as the engine estimates a move (`strategies.figures.usage_after_moves`); the idle usage of a
+broker, where it is given, stays. When a broker leaves the recording, its bundles return to their
+recorded brokers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,11 @@ _REPORT, _SWEEP = KINDS.index("report"), KINDS.index("sweep")
 #: memory and limits stay.
 _FOLLOWING = [0, 4, 6, 8, 10, 11, 12, 13]
 _IN, _OUT, _COUNT = 12, 13, 14
+#: Columns of the usage of CPU and of direct memory, and of their limits.
+USAGES, LIMITS = [0, 4], [1, 5]
+#: Usage of CPU and of direct memory without traffic, as parts of a machine.
+Idle = tuple[float, float]
+NONE_IDLE: Idle = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,7 @@ class Reassigned:
     block: Block
     cluster: str
     owners: Mapping[str, str]
+    idle: Idle = NONE_IDLE
     #: By code of a list of bundles.
     _displaced_by_list: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     _places_by_list: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -98,15 +105,16 @@ class Reassigned:
             counts=counts,
         )
 
-    def traffic_and_clients(self, bundle: str, row: int) -> tuple[float, float]:
+    def reported(self, bundle: str, row: int) -> tuple[float, float]:
         """Bytes/s in + out of a bundle, and its producers and consumers, in the pass that ends with
         record `row`; NaN if no broker reported it.
         """
         for report in self._rows_of_pass.get(int(self._passes[row]), {}).values():
-            stats, place = self.block.stats(report), self._places(report).get(bundle)
-            if stats is not None and place is not None:
-                traffic = stats.traffic[place, THROUGHPUT_IN] + stats.traffic[place, THROUGHPUT_OUT]
-                return float(traffic), float(stats.sessions[place])
+            at = self._places(report).get(bundle)
+            stats = None if at is None else self.block.stats(report)
+            if stats is not None:
+                throughput = stats.traffic[at, THROUGHPUT_IN] + stats.traffic[at, THROUGHPUT_OUT]
+                return float(throughput), float(stats.sessions[at])
         return nan, nan
 
     @cached_property
@@ -238,6 +246,8 @@ class Reassigned:
         it.
         """
         source, sign = self.block.figures[theirs], 1.0 if takes else -1.0
+        idle = np.array(self.idle) * source[:, LIMITS]
+        source[:, USAGES] -= np.minimum(idle, source[:, USAGES])
         traffic, starts = self.block.traffic
         moved = traffic[starts[theirs][:, None] + part.positions]
         total = source[:, _IN] + source[:, _OUT]

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from pulsar_rebalancer.lab.backtest.columnar_fold_skipping_rounds import ColumnarFold, Quiet
-from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
+from pulsar_rebalancer.lab.backtest.reassigned import NONE_IDLE, Idle, Reassigned
 from pulsar_rebalancer.lab.processes import run_each
 from pulsar_rebalancer.lab.report.page import shown_settings
 from pulsar_rebalancer.lab.simulation.leader import placed_after
@@ -55,7 +55,7 @@ CLOSED_NOTES = (
 @dataclass(frozen=True, slots=True)
 class BacktestJob:
     """Parameters of a back-test, small enough to send to another process. `since`/`until`: time
-    range of the recording, in ms.
+    range of the recording, in ms; `idle`: usage that no bundle takes along.
     """
 
     recording: Path
@@ -64,6 +64,7 @@ class BacktestJob:
     loop: Loop
     since_ms: int | None = None
     until_ms: int | None = None
+    idle: Idle = NONE_IDLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ class _Run:
                 block = block.loaded()
             rest = put = block.between(begin, len(block))
             for cluster, owners in self._owners.items():
-                put = Reassigned(put, cluster, owners).made()
+                put = Reassigned(put, cluster, owners, self._job.idle).made()
             begin += self._until_moved(put, rest)
 
     def _until_moved(self, block: Block, recorded: Block) -> int:
@@ -206,11 +207,11 @@ class _Run:
             owners = self._owners.setdefault(event.cluster, {})
             owners |= {one.bundle: one.destination for one in placed if one.destination is not None}
         there = Reassigned(recorded, event.cluster, {})
-        carried = {one.bundle: there.traffic_and_clients(one.bundle, row) for one in placed}
+        seen = {one.bundle: there.reported(one.bundle, row) for one in placed}
         return (
             placed,
-            {bundle: traffic for bundle, (traffic, _) in carried.items()},
-            {bundle: clients for bundle, (_, clients) in carried.items()},
+            {bundle: traffic for bundle, (traffic, _) in seen.items()},
+            {bundle: clients for bundle, (_, clients) in seen.items()},
         )
 
     def _measured(self, record: Round) -> dict[str, Measured]:

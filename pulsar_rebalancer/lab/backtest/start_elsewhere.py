@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
+from pulsar_rebalancer.lab.backtest.reassigned import Idle, Reassigned
 from pulsar_rebalancer.lab.simulation.leader import Leader
 from sinks.recordings.columnar import KINDS
 from sinks.recordings.columnar_reading import Block
@@ -105,9 +105,13 @@ class StartElsewhere:
         old: PoliciesByName,
         new: PoliciesByName | None,
         settings: EngineSettings,
+        idle: Idle,
     ) -> None:
-        """`old`, `new`: isolation policies before and after; None: they stay."""
-        self._removed, self._old, self._new, self._settings = removed, old, new, settings
+        """`old`, `new`: isolation policies before and after; None: they stay. `idle`: usage that
+        no bundle takes along.
+        """
+        self._removed, self._old, self._new = removed, old, new
+        self._settings, self._idle = settings, idle
         self._engine, self._store = Engine(settings), InMemoryStore()
         self._leader: Leader | None = None
         #: Bundle → its broker, for those that are not where they were recorded; empty: no broker
@@ -130,7 +134,11 @@ class StartElsewhere:
         sweep = next((record for record in records if isinstance(record, Sweep)), None)
         if sweep is not None:
             (self._begin if self._leader is None else self._place)(records, listed, sweep)
-        return Reassigned(block, records[0].cluster, self._homes).made() if records else block
+        return (
+            Reassigned(block, records[0].cluster, self._homes, self._idle).made()
+            if records
+            else block
+        )
 
     def _begin(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pulsar_rebalancer.lab.backtest.reassigned import LIMITS, NONE_IDLE, USAGES, Idle
 from pulsar_rebalancer.lab.backtest.start_elsewhere import (
     PoliciesByName,
     StartElsewhere,
@@ -26,7 +27,14 @@ from sinks.recordings.columnar_reading import Block, read_blocks
 from sinks.wire.record_decoding import decode
 from sinks.wire.signing_keys import intents_key
 from strategies.bundles import THROUGHPUT_IN, THROUGHPUT_OUT, namespace_of
-from strategies.cluster.model import BundleStats, LoadReport, Policies, Sweep, TelemetryRecord
+from strategies.cluster.model import (
+    BundleStats,
+    Figures,
+    LoadReport,
+    Policies,
+    Sweep,
+    TelemetryRecord,
+)
 from strategies.errors import raise_complaints
 from strategies.figures.texts_of_counts_names_and_ages import first_of
 from strategies.figures.usage_after_moves import burdened
@@ -43,6 +51,11 @@ _FORMS = {
 }
 #: Names that a complaint lists.
 _NAMED = 8
+#: Usage (part of a machine) from which on it no longer follows traffic.
+_FULL = 0.95
+#: Part by which traffic must vary to show idle usage, which is drawn to 0: with constant traffic it
+#: may be anything.
+_STEADY = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +104,52 @@ def _parsed(flag: str, texts: Sequence[str], form: re.Pattern[str]) -> list[re.M
 @contextmanager
 def changed(
     recording: Path, change: WhatIf, settings: Settings
-) -> Iterator[tuple[Path, list[dict[str, str | None]]]]:
-    """The changed recording, and the bundles that new policies unload. `recording`: a columnar one,
-    which stays as it is. Raises SettingsError for names that it does not have, SinkError.
+) -> Iterator[tuple[Path, list[dict[str, str | None]], Idle]]:
+    """The changed recording, the bundles that new policies unload, and the idle usage of its
+    brokers. `recording`: a columnar one, which stays as it is. Raises SettingsError for names that
+    it does not have, SinkError.
     """
     if change == WhatIf():
-        yield recording, []
+        yield recording, [], NONE_IDLE
         return
     _check(recording, change)
+    idle = idle_usage(read_blocks(recording))
     recorded = list[PoliciesByName]()
     with tempfile.TemporaryDirectory(prefix="rebalancer-what-if-") as folder:
         edited, target = Path(folder, "edited.parquet"), Path(folder, "changed.parquet")
         with ColumnarRecording(edited) as out:
             for line in _edited(
-                _lines(read_blocks(recording, with_traffic=True)), change, recorded
+                _lines(read_blocks(recording, with_traffic=True)), change, recorded, idle
             ):
                 out.write(*line)
         policies = next(iter(recorded), {})
-        start = StartElsewhere(change.removed, policies, change.policies, settings.engine)
+        start = StartElsewhere(change.removed, policies, change.policies, settings.engine, idle)
         key = intents_key(settings.connections.signing)
         blocks = read_blocks(edited, with_traffic=True, intents_key=key)
         with ColumnarRecording(target) as out:
             for value, record in _lines(start.passes(blocks)):
                 if getattr(record, "broker", None) not in change.removed:
                     out.write(value, record)
-        yield target, start.unloads
+        yield target, start.unloads, idle
+
+
+def idle_usage(blocks: Iterable[Block]) -> Idle:
+    """The idle usage of all brokers, by least squares of usage = idle + cost of messages + cost of
+    bytes in parts of a machine, whose costs on all machines are alike in absolute figures. Raises
+    SinkError if the blocks cannot be read.
+    """
+    products = np.zeros((2, 4, 4))
+    for block in blocks:
+        messages, data = (block.figures[:, two].sum(axis=1) for two in ([10, 11], [12, 13]))
+        for at, (use, most) in enumerate(zip(*block.figures.T[[USAGES, LIMITS]], strict=True)):
+            rows = np.column_stack([most, messages / 1e3, data / 1e6, use])
+            # A broker that has just started reports no usage.
+            rows = rows[(use > 0) & (use < _FULL * most)]
+            rows /= rows[:, :1]
+            products[at] += rows.T @ rows
+    products[:, 0, 0] *= 1.0 + _STEADY * _STEADY
+    cpu, direct = (np.linalg.lstsq(one[:3, :3], one[:3, 3])[0][0] for one in products)
+    return max(0.0, float(cpu)), max(0.0, float(direct))
 
 
 def _lines(blocks: Iterable[Block]) -> Iterator[_Line]:
@@ -181,7 +215,7 @@ _NO_BUNDLES = BundleStats((), np.zeros((0, 4)), np.zeros(0, np.int64), np.zeros(
 
 
 def _edited(
-    lines: Iterable[_Line], change: WhatIf, recorded: list[PoliciesByName]
+    lines: Iterable[_Line], change: WhatIf, recorded: list[PoliciesByName], idle: Idle
 ) -> Iterator[_Line]:
     """The changed records; `recorded` gets the isolation policies before the change, in turn."""
     begun = False
@@ -191,11 +225,11 @@ def _edited(
                 head = {"v": 1, "kind": "policies", "cluster": record.cluster, "ts": record.ts}
                 yield _line({**head, "report": {"isolation": change.policies}})
             begun = True
-            scaled = _scaled(record, change.factors)
+            scaled = _scaled(record, change.factors, idle)
             yield value, scaled
             for name, machine in change.added.items():
                 if machine == record.broker:
-                    yield value, _idle(scaled, name)
+                    yield value, _empty(scaled, name, idle)
         elif isinstance(record, Sweep):
             tree = json.loads(value)
             tree |= {
@@ -220,7 +254,7 @@ def _of_brokers(facts: Mapping[str, Any], change: WhatIf) -> dict[str, Any]:
     return {one: facts[one] for one in facts if one not in change.removed} | added
 
 
-def _scaled(record: LoadReport, factors: Mapping[str, float]) -> LoadReport:
+def _scaled(record: LoadReport, factors: Mapping[str, float], idle: Idle) -> LoadReport:
     stats, figures = record.bundles, record.figures
     for names, by in factors.items():
         if stats is None or figures is None:
@@ -228,18 +262,27 @@ def _scaled(record: LoadReport, factors: Mapping[str, float]) -> LoadReport:
         mask = np.array([*map(of_namespaces(names), stats.names)], dtype=bool)
         moved = stats.traffic[mask][:, [THROUGHPUT_IN, THROUGHPUT_OUT]].sum()
         share = float(moved) / max(figures.traffic.msg_throughput, 1e-9)
-        figures = burdened(figures, figures, (by - 1.0) * min(1.0, share))
+        figures = burdened(figures, _following(figures, idle), (by - 1.0) * min(1.0, share))
         stats = replace(stats, traffic=np.where(mask[:, None], by, 1.0) * stats.traffic)
     return replace(record, figures=figures, bundles=stats, left_out=())
 
 
-def _idle(record: LoadReport, name: str) -> LoadReport:
+def _empty(record: LoadReport, name: str, idle: Idle) -> LoadReport:
     """The report of an empty broker on the same machine. Its heap memory is as full: that does not
     follow the load.
     """
-    figures = record.figures and burdened(record.figures, record.figures, -1.0)
-    idle = figures and replace(figures, bundle_count=0)
-    return replace(record, broker=name, figures=idle, bundles=record.bundles and _NO_BUNDLES)
+    figures = record.figures and burdened(record.figures, _following(record.figures, idle), -1.0)
+    empty = figures and replace(figures, bundle_count=0)
+    return replace(record, broker=name, figures=empty, bundles=record.bundles and _NO_BUNDLES)
+
+
+def _following(figures: Figures, idle: Idle) -> Figures:
+    """The figures without the idle usage: what follows traffic."""
+    cpu, direct_memory = (
+        replace(one, usage=max(0.0, one.usage - part * one.limit))
+        for one, part in zip((figures.cpu, figures.direct_memory), idle, strict=True)
+    )
+    return replace(figures, cpu=cpu, direct_memory=direct_memory)
 
 
 def _line(tree: Mapping[str, Any]) -> _Line:

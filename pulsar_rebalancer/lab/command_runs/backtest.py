@@ -68,9 +68,9 @@ def backtest_all(
     tries = [(title, _alike(settings, wanted)) for title, settings in tries]
     with (
         columnar(recording, wanted.connections.wire, console.progress) as path,
-        changed(path, what_if, wanted) as (path, unloads),
+        changed(path, what_if, wanted) as (path, unloads, idle),
     ):
-        jobs = [BacktestJob(path, title, settings, loop) for title, settings in tries]
+        jobs = [BacktestJob(path, title, settings, loop, idle=idle) for title, settings in tries]
         answers = run_all(jobs, console.progress, whole)
     asked = {"recording": str(recording), "loop": loop, "what_if": what_if.sentences()}
     _show(asked, unloads, jobs, answers, as_json)
