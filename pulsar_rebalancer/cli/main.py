@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "backtest": "Test strategies on a recording: their decisions and the resulting load.",
     "upgrade-preview": "Show on a recording what an upgrade of Pulsar would change.",
     "tune": "Search for better settings on a recording.",
-    "advise": "Advise on brokers, bundles and partitions that a recorded cluster needs.",
+    "advise": "Advise on brokers, bundles and partitions that a cluster needs.",
     "state": "Show the state of each broker in a checkpoint, or repartition it.",
     "status": "Show the state of each cluster, and what to do.",
     "top": "Show the fullest brokers and the hottest bundles now.",

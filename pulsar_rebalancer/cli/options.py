@@ -49,6 +49,9 @@ TheCluster = Annotated[
     str | None, typer.Option(metavar="NAME", help="The cluster; default: pulsar.cluster.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether to do what is shown.")]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Do not wait until the bundles have moved.")
+]
 OnlyCluster = Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 

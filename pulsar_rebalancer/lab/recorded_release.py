@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sinks.recordings.columnar import ENDING, KINDS
+from sinks.recordings.columnar import ENDING, KINDS, ColumnarRecording
 from sinks.recordings.columnar_reading import read_blocks
 from sinks.recordings.copy_topic import converted
 from sinks.recordings.json_lines import open_recording
+from sinks.topics.open_topics import records_of
+from sinks.topics.topic_settings import Connections
 from sinks.wire.raw_broker_reports import brokers_in
 from sinks.wire.record_decoding import WireLimits
 from strategies.errors import SinkError
@@ -87,6 +89,27 @@ def _load_managers(recording: Path) -> dict[str, bool]:
                 for one in np.unique(clusters).tolist()
             }
     return {}
+
+
+@contextmanager
+def columnar_topic(connections: Connections, since_ms: int) -> Iterator[Path]:
+    """Path of a columnar recording of the records that the telemetry topic holds now. `since_ms`:
+    see `open_reader`. Raises SinkError, SettingsError also if pyarrow is missing.
+    """
+    with tempfile.TemporaryDirectory(prefix="rebalancer-advise-") as folder:
+        target = Path(folder) / f"topic{ENDING}"
+        with ColumnarRecording(target, connections.wire) as recording:
+            recording.append(
+                one.value
+                for one in records_of(
+                    connections.topics.telemetry,
+                    connections.access,
+                    since_ms,
+                    connections.source,
+                    connections.wire,
+                )
+            )
+        yield target
 
 
 @contextmanager

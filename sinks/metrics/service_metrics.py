@@ -270,6 +270,37 @@ class NotifierMetrics:
             self._families["notices_given_up_total"].labels(kind, code).inc()
 
 
+_OF_ADVICE = (
+    (
+        Gauge,
+        "recommended_brokers",
+        "Fewest brokers by a plan with margin, one of which may die; without one, those there are",
+        _BY,
+    ),
+    (Gauge, "removable_brokers", "Brokers that may go together by this plan, otherwise 0", _BY),
+    (
+        Gauge,
+        "last_advice_timestamp_seconds",
+        "End of the telemetry that the last advice knows, by the cluster's clock",
+        _BY,
+    ),
+)
+
+
+class AdviceMetrics:
+    """Takes what comes of each repetition of `advise`. Before the first one nothing is said."""
+
+    def __init__(self, registry: CollectorRegistry, liveness: Liveness) -> None:
+        self.liveness = liveness
+        self._families = register(registry, *_OF_ADVICE)
+
+    def advised(self, cluster: str, figures: Mapping[str, float]) -> None:
+        """Takes an advice. `figures`: by name of their metrics."""
+        for name, figure in figures.items():
+            self._families[name].labels(cluster).set(figure)
+        self.liveness.succeeded()
+
+
 class DiskSpace(NamedTuple):
     """Bytes of a file system: all, and those that this user may still write."""
 

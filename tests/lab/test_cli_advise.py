@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,51 @@ def test_steady_load_needs_as_many_brokers_as_it_fills_and_one_more(tmp_path: Pa
     assert answer["bundles"]["splits"] == 0
 
 
+def test_brokers_that_may_each_go_alone_may_not_all_go_together(tmp_path: Path) -> None:
+    words = ["--may-go", BROKERS[1], "--may-go", BROKERS[0], "--json"]
+    brokers = advised(tmp_path, log(lambda at, minute: 800.0), *words).json["brokers"]
+    assert [one["may_go"] for one in brokers["each"]] == ["yes", "yes"]
+    assert brokers["together"] == [BROKERS[1]]
+    assert [one for one in brokers["commands"] if " drain " in one] == brokers["commands"][-1:]
+
+
+def test_the_only_broker_may_not_go(tmp_path: Path) -> None:
+    answer = advised(tmp_path, log(lambda at, minute: 100.0, brokers=1), "--json").json
+    (one,) = answer["brokers"]["each"]
+    assert (one["may_go"], one["dies"], answer["brokers"]["needed"]["found"]) == ("no", None, 2)
+
+
+def test_twice_the_load_needs_no_fewer_brokers_even_if_a_bundle_is_then_too_large(
+    tmp_path: Path,
+) -> None:
+    lines = log(lambda at, minute: 4500.0 if at % 2 else 1500.0, brokers=3, bundles=8)
+    brokers = advised(tmp_path, lines, "--json").json["brokers"]
+    assert (brokers["needed"]["found"], brokers["doubled"]["too_large"]) == (5, True)
+    assert brokers["doubled"]["least"] == 5
+
+
+def test_brokers_are_live_whose_last_report_begins_a_long_step(tmp_path: Path) -> None:
+    times = [0, 49 * 60]
+    lines = [report(one, time, {bundle(0): 9.0}) for time in times for one in BROKERS]
+    assert len(advised(tmp_path, lines, "--json").json["brokers"]["each"]) == 4
+
+
+def test_records_out_of_order_give_the_same_advice(tmp_path: Path) -> None:
+    lines = log(lambda at, minute: 200.0 + 30 * minute)[:-1]
+    texts = [advised(tmp_path, some, "--json").json["text"] for some in (lines, lines[::-1])]
+    assert texts[0] == texts[1]
+
+
+def test_launches_are_carried_together_with_the_margin(tmp_path: Path) -> None:
+    # 100 messages/s in are 102,400 bytes/s: each launch takes 0.4 of a broker.
+    words = [f"--expect=a/{name}=4.1MB/s,partitions=64" for name in "bcde"]
+    lines = log(lambda at, minute: 400.0 + 20 * minute)
+    answer = advised(tmp_path, lines, "--json", *words).json
+    growth, peak = 1 + answer["margin"]["load"], 16 * 980 / 10_000
+    expected = 1 + ceil(growth * (peak + 4 * 0.4) / 0.81)
+    assert [one["brokers"]["found"] for one in answer["launches"]] == [expected] * 4
+
+
 def test_a_broker_that_is_needed_may_not_go(tmp_path: Path) -> None:
     lines = log(lambda at, minute: 1300.0)
     answer = advised(tmp_path, lines, "--may-go", BROKERS[0], "--json").json
@@ -92,6 +138,35 @@ def test_what_a_broker_does_not_list_counts_as_one_bundle(tmp_path: Path) -> Non
     assert [one["namespace"] for one in answer["bundles"]["namespaces"]] == ["t/ns"]
     assert answer["bundles"]["namespaces"][0]["cuts"] is None
     assert "not listed" not in "".join(answer["brokers"]["commands"])
+
+
+def test_a_broker_that_lists_no_bundle_carries_what_its_figures_say(tmp_path: Path) -> None:
+    lines = [broker_load(one, 60 * at, bundle_count=2) for at in range(9) for one in BROKERS[:3]]
+    silent = advised(tmp_path, lines, "--json", "--at-most", 0.7).json
+    lines += [top_bundles(one, 541, {bundle(at): 150.0}) for at, one in enumerate(BROKERS[:3])]
+    listed = advised(tmp_path, lines, "--json", "--at-most", 0.7).json
+    # Three brokers, 50 % busy each: two cannot carry it.
+    for each in (silent["brokers"], listed["brokers"]):
+        assert [one["may_go"] for one in each["each"]] == ["no"] * 3
+        assert [round(one["peak"], 1) for one in each["each"]] == [0.5] * 3
+
+
+@pytest.mark.parametrize("received", [0.0, 1.0])
+def test_what_brokers_do_not_measure_lets_none_go(tmp_path: Path, received: float) -> None:
+    def unmeasured(broker: str, usage: float, received: float) -> bytes:
+        text = json.loads(report(broker, 0, {bundle(BROKERS.index(broker)): 4000.0}))
+        names = "bandwidthOut", "directMemory"
+        body = text["report"] | {key: {"usage": 0, "limit": -1} for key in names}
+        body |= {"cpu": {"usage": usage, "limit": 100.0 if usage else 0.0}}
+        body |= {"bandwidthIn": {"usage": received, "limit": 100.0}}
+        return json.dumps(text | {"report": body}).encode()
+
+    lines = [unmeasured(one, 80.0 if at else 0.0, received) for at, one in enumerate(BROKERS)]
+    brokers = advised(tmp_path, lines, "--json").json["brokers"]
+    assert [one["may_go"] for one in brokers["each"]] == ["no"] * 4
+    assert min(one["peak"] for one in brokers["each"]) > 0.7
+    answer = advised(tmp_path, [unmeasured(one, 0.0, 0.0) for one in BROKERS])
+    assert (answer.code, "no broker has traffic and usage" in answer.words) == (1, True)
 
 
 def test_one_large_bundle_is_split_or_its_topic_gets_partitions(tmp_path: Path) -> None:
@@ -154,6 +229,9 @@ def test_policies_of_the_recording_hold(tmp_path: Path) -> None:
     [
         (["--may-go", "x:1"], "--may-go x:1: is none of b0:8080"),
         (["--expect", "t/new=4"], "write for example tenant/ns=120MB/s,partitions=64"),
+        (["--expect", "t/ns=4MB/s,partitions=4"], "t/ns exists, or is expected twice"),
+        (["--expect=a/b=4MB/s,partitions=4"] * 2, "a/b exists, or is expected twice"),
+        (["--ask"], "--ask: needs --plan-for peak"),
         (["--cluster", "other"], "of these clusters: c; name one with --cluster"),
     ],
 )
@@ -164,7 +242,9 @@ def test_what_cannot_be_answered_is_said(tmp_path: Path, words: list[str], said:
 
 def test_a_recording_without_traffic_is_an_error(tmp_path: Path) -> None:
     answer = advised(tmp_path, log(lambda at, minute: 0.0, minutes=3))
-    assert (answer.code, "no broker has traffic" in answer.words) == (1, True)
+    assert (answer.code, "no broker has traffic and usage" in answer.words) == (1, True)
+    answer = advised(tmp_path, [sweep(1, *BROKERS)])
+    assert (answer.code, "no broker's load report is in it" in answer.words) == (1, True)
 
 
 def test_load_may_rise_from_what_it_was_last_by_as_much_as_it_has_ranged() -> None:

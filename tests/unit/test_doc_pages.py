@@ -22,6 +22,7 @@ from pulsar_rebalancer.settings.setting_paths import Leaf, all_leaves
 from sinks.metrics.http_server_and_probes import Liveness, process_registry
 from sinks.metrics.page_metrics import PageMetrics
 from sinks.metrics.service_metrics import (
+    AdviceMetrics,
     CollectorMetrics,
     DiskMetrics,
     ExecutorMetrics,
@@ -245,6 +246,7 @@ def of_all_processes(_: CollectorRegistry) -> CollectorRegistry:
         ("Collector", lambda registry: CollectorMetrics(registry, ["c"], LIVENESS)),
         ("Notifier", lambda registry: NotifierMetrics(registry, LIVENESS)),
         ("Executor", lambda registry: ExecutorMetrics(registry, "c", LIVENESS)),
+        ("Advice", lambda registry: AdviceMetrics(registry, LIVENESS)),
         ("Live page", lambda registry: PageMetrics(registry, LIVENESS)),
         ("All processes", of_all_processes),
     ],

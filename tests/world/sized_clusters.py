@@ -38,6 +38,7 @@ def a_cluster(
         np.array(power),
         np.full(brokers, 0.05),
         1.0,
+        1.0,
         0.0,
         sizes.sum(axis=0),
         FILTERS,

@@ -8,10 +8,6 @@ from pulsar_rebalancer.cli import options
 from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
 from pulsar_rebalancer.cli.intent_session import intent_session
 
-NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="Do not wait until the bundles have moved.")
-]
-
 
 def move(
     bundle: Annotated[
@@ -29,7 +25,7 @@ def move(
     ] = None,
     by: options.Who = None,
     yes: options.Yes = False,
-    no_wait: NoWait = False,
+    no_wait: options.NoWait = False,
     cluster: options.TheCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,
@@ -60,7 +56,7 @@ def unload(
     reason: options.Why,
     by: options.Who = None,
     yes: options.Yes = False,
-    no_wait: NoWait = False,
+    no_wait: options.NoWait = False,
     cluster: options.TheCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,

@@ -7,7 +7,6 @@ import typer
 
 from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
-from pulsar_rebalancer.cli.commands.move import NoWait
 from pulsar_rebalancer.cli.intent_session import in_groups, intent_session
 from pulsar_rebalancer.decisions.intents import IntentError
 from pulsar_rebalancer.decisions.plans import Plan, PlanError, plan_named, plans_of, read_plans
@@ -27,7 +26,7 @@ def undo(
     reason: Annotated[str | None, options.REASON] = None,
     by: options.Who = None,
     yes: options.Yes = False,
-    no_wait: NoWait = False,
+    no_wait: options.NoWait = False,
     cluster: options.TheCluster = None,
     config: options.Config = None,
     overrides: options.Overrides = None,

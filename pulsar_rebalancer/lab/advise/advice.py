@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pulsar_rebalancer.lab.advise.broker_counts import Plan, departure, fewest
+from pulsar_rebalancer.lab.advise.broker_counts import Plan, departure, fewest, together
 from pulsar_rebalancer.lab.advise.bundle_counts import (
     enough,
     present_pieces,
@@ -17,17 +17,22 @@ from pulsar_rebalancer.lab.advise.bundle_counts import (
     split_pieces,
     spread_of,
 )
+from pulsar_rebalancer.lab.advise.peak_plan import peak_plan
 from pulsar_rebalancer.lab.advise.recorded_loads import REST, RecordedLoads
 from pulsar_rebalancer.lab.advise.sized_cluster import SizedCluster, sized
-from strategies.bundles import hexadecimal
+from strategies.bundles import hexadecimal, namespace_of
 from strategies.errors import raise_complaints
 from strategies.round.round_input_and_digest import Rules
 from strategies.shedding.steady.optimum_certificate import best_spread
 
-_LAUNCH = re.compile(r"([-=:.\w]+/[-=:.\w]+)=(\d+(?:\.\d+)?)MB/s,partitions=([1-9]\d{0,4})")
+_LAUNCH = re.compile(
+    r"([-=:.\w]+/[-=:.\w]+)=(\d+(?:\.\d+)?)MB/s,partitions=([1-9]\d{0,4})", re.ASCII
+)
 _HOUR_MS = 3_600_000
 #: Hours in a row that are advised.
 IN_A_ROW = 3
+#: Recorded hours from which on advice covers a day and its night.
+DAY_HOURS = 24
 Answers = dict[str, Any]
 
 
@@ -40,22 +45,34 @@ def advice(
     per_partition: float,
     may_go: Sequence[str],
     expect: Sequence[str],
+    plan_for: str | None = None,
 ) -> Answers:
     """All answers. `at_most`: usage (fraction) above which a broker is overloaded; `spread`:
-    points; `per_partition`: bytes/s; `may_go`: brokers, none for all; `expect`: launches as text.
-    Raises SettingsError for unknown brokers and launches that cannot be read.
+    points; `per_partition`: bytes/s; `may_go`: brokers, none for all; `expect`: launches as text;
+    `plan_for`: "peak" for moves. Raises SettingsError for unknown brokers and launches that cannot
+    be read.
     """
     known, launches = recorded.brokers, [_LAUNCH.fullmatch(text) for text in expect]
     wrong = [
-        f"--may-go {one}: is none of {', '.join(known)}" for one in {*may_go}.difference(known)
+        f"--may-go {one}: is none of {', '.join(known)}" for one in sorted({*may_go} - {*known})
     ]
     if None in launches:
         wrong.append("--expect: write for example tenant/ns=120MB/s,partitions=64")
+    named = [*dict.fromkeys(map(namespace_of, recorded.bundles))]
+    named += [one[1] for one in launches if one]
+    wrong += [
+        f"--expect {one[0]}: {one[1]} exists, or is expected twice; name only new namespaces"
+        for one in launches
+        if one and named.count(one[1]) > 1
+    ]
     raise_complaints(wrong)
     cluster = sized(recorded, rules, at_most)
-    needed = fewest(cluster.with_margin, at_most - cluster.unsure)
-    each = [departure(cluster, one, at_most) for one in may_go or known]
-    plans = [one["plan"] for one in each if one["may_go"] == "yes"] if may_go else [needed["plan"]]
+    careful = cluster.with_margin, at_most - cluster.unsure
+    as_recorded = fewest(cluster, at_most)
+    needed = fewest(*careful, least=as_recorded["least"])
+    each = [departure(cluster, one, at_most) for one in dict.fromkeys(may_go or known)]
+    yes = [one["broker"] for one in each if one["may_go"] == "yes"]
+    gone, plan = together(*careful, yes) if may_go else (None, needed["plan"])
     return {
         "begins_ms": recorded.begins_ms,
         "hours": recorded.hours,
@@ -63,16 +80,18 @@ def advice(
         "margin": {"load": cluster.growth - 1, "usage": cluster.unsure},
         "brokers": {
             "present": len(known),
-            "recorded": fewest(cluster, at_most),
+            "recorded": as_recorded,
             "needed": needed,
-            "doubled": fewest(cluster, at_most, 2.0),
+            "doubled": fewest(*careful, 2.0, least=needed["least"]),
             "each": each,
-            "commands": [one for plan in plans[:1] if plan for one in _moves(cluster, plan)],
+            "together": gone,
+            "commands": [] if plan is None else [*_moves(cluster, plan)],
         },
         "bundles": _bundles(cluster, spread),
         "partitions": [*_hot(cluster, at_most, per_partition)],
         "when": _when(recorded, cluster),
-        "launches": [_launch(cluster, one, at_most, spread) for one in launches if one is not None],
+        "peak": None if plan_for is None else peak_plan(cluster, at_most),
+        "launches": _launches(cluster, [*filter(None, launches)], at_most, spread),
     }
 
 
@@ -84,6 +103,21 @@ def _moves(cluster: SizedCluster, plan: Plan) -> Iterator[str]:
         if gone and listed and cluster.brokers[row] != goal:
             yield f"rebalancer move {quote(name)} --to {quote(goal)} --reason 'fewer brokers'"
     yield from (f"rebalancer drain {quote(broker)} --reason 'fewer brokers'" for broker in gone)
+
+
+def gauges(answers: Answers) -> dict[str, float]:
+    """The metrics for autoscalers. Without a plan that has the margin of at least a day, no fewer
+    brokers are recommended than there are, and none may go.
+    """
+    brokers, hours = answers["brokers"], answers["hours"]
+    present, found = brokers["present"], brokers["needed"]["found"]
+    is_proof = found is not None and hours >= DAY_HOURS
+    recommended = found if is_proof else max(present, found or brokers["needed"]["least"])
+    return {
+        "recommended_brokers": recommended,
+        "removable_brokers": max(0, present - recommended),
+        "last_advice_timestamp_seconds": answers["begins_ms"] / 1000 + 3600 * hours,
+    }
 
 
 def _bundles(cluster: SizedCluster, most: float) -> Answers:
@@ -158,25 +192,35 @@ def _when(recorded: RecordedLoads, cluster: SizedCluster) -> Answers:
     }
 
 
-def _launch(cluster: SizedCluster, read: re.Match[str], at_most: float, spread: float) -> Answers:
-    """The cluster with a namespace more, whose traffic costs what the recorded one does."""
-    namespace, received, partitions = read[1], 1e6 * float(read[2]), int(read[3])
-    load = received * float(cluster.sizes.mean(axis=1).sum() / max(cluster.received.sum(), 1.0))
-    held = presplit(cluster, namespace, [load / partitions] * partitions, at_most, spread)
-    parts = np.array(held or [1] * partitions) * load / partitions
-    more = replace(
-        cluster,
-        names=cluster.names + tuple(f"{namespace}/{one}" for one in range(len(parts))),
-        sizes=np.concatenate([cluster.sizes, np.tile(parts[:, None], cluster.sizes.shape[1])]),
-        owners=np.append(cluster.owners, np.full(len(parts), -1)),
-        topics=np.append(cluster.topics, np.ones(len(parts), dtype=np.int64)),
-        divisible=np.append(cluster.divisible, np.zeros(len(parts), dtype=bool)),
-    )
-    return {
-        "namespace": namespace,
-        "partitions": partitions,
-        "bundles": held and len(held),
-        "in_fullest": held and max(held),
-        "command": held and f"pulsar-admin namespaces create {namespace} --bundles {len(held)}",
-        "brokers": fewest(more, at_most) | {"plan": None},
-    }
+def _launches(
+    cluster: SizedCluster, launches: Sequence[re.Match[str]], at_most: float, spread: float
+) -> list[Answers]:
+    """Each launch, whose traffic costs what the recorded one does, and the `brokers` that the
+    cluster needs with all of them.
+    """
+    answers, more = list[Answers](), cluster
+    for read in launches:
+        namespace, partitions = read[1], int(read[3])
+        load = 1e6 * float(read[2]) * cluster.per_received / partitions
+        held = presplit(more, namespace, [load] * partitions, at_most, spread)
+        parts = np.array(held or [1] * partitions) * load
+        more = replace(
+            more,
+            names=more.names + tuple(f"{namespace}/{one}" for one in range(len(parts))),
+            sizes=np.concatenate([more.sizes, np.tile(parts[:, None], more.sizes.shape[1])]),
+            owners=np.append(more.owners, np.full(len(parts), -1)),
+            topics=np.append(more.topics, np.ones(len(parts), dtype=np.int64)),
+            divisible=np.append(more.divisible, np.zeros(len(parts), dtype=bool)),
+        )
+        answers.append(
+            {
+                "namespace": namespace,
+                "partitions": partitions,
+                "bundles": held and len(held),
+                "in_fullest": held and max(held),
+                "command": held
+                and f"pulsar-admin namespaces create {namespace} --bundles {len(held)}",
+            }
+        )
+    brokers = fewest(more.with_margin, at_most - more.unsure) | {"plan": None} if answers else None
+    return [one | {"brokers": brokers} for one in answers]

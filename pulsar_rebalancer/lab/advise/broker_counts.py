@@ -3,7 +3,7 @@ is a plan that was found: the brokers of all bundles, and for each broker that m
 bundles then.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from typing import Any
@@ -27,16 +27,20 @@ _NODES = 3_000
 Plan = dict[str, Any]
 
 
-def fewest(cluster: SizedCluster, at_most: float, factor: float = 1.0) -> dict[str, Any]:
+def fewest(
+    cluster: SizedCluster, at_most: float, factor: float = 1.0, least: int = 2
+) -> dict[str, Any]:
     """The fewest of the cluster's brokers, or with more like them, that carry its load times
-    `factor` with one of them dead: at least `least`; `found` of them have this `plan`, None if no
-    number that was tried has. `too_large`: a bundle is too large for most brokers.
+    `factor` with one of them dead: at least `least`, which a smaller load needs; `found` of them
+    have this `plan`, None if no number that was tried has. `too_large`: a bundle is too large for
+    most brokers.
     """
     present, cluster = len(cluster.brokers), replace(cluster, sizes=cluster.sizes * factor)
     # If the most powerful broker dies, the next one must carry the largest bundle.
     room, open_ = np.sort(_room(cluster.grown(2), at_most)), list[int]()
     too_large = bool((cluster.sizes[~cluster.divisible] > room[-2]).any())
-    for count in range(2, 2 if too_large else _FURTHEST * (present + 2)):
+    furthest = _FURTHEST * (present + 2)
+    for count in range(least, least if too_large else furthest):
         wide, proven = cluster.grown(max(0, count - present)), True
         order = np.argsort(-_room(wide, at_most), kind="stable").tolist()
         for rows in islice(combinations(order, count), _SETS if cluster.has_policies else 1):
@@ -48,7 +52,7 @@ def fewest(cluster: SizedCluster, at_most: float, factor: float = 1.0) -> dict[s
         open_ += [] if proven else [count]
         if len(open_) == _NUMBERS:
             break
-    least = min([*open_, present if too_large else count + 1])
+    least = min([*open_, max(least, present if too_large else furthest)])
     return {"least": least, "found": None, "too_large": too_large, "plan": None}
 
 
@@ -156,7 +160,8 @@ def departure(cluster: SizedCluster, broker: str, at_most: float) -> dict[str, A
     plan, none = plan_on(cluster, rows, at_most)
     careful = cluster.with_margin, rows, at_most - cluster.unsure
     safe = None if plan is None else plan_on(*careful)[0]
-    after, _ = _placed(cluster, rows, np.where(mine, -1, cluster.owners), at_most, nodes=_NODES)
+    kept = np.where(mine, -1, cluster.owners)
+    after = _placed(cluster, rows, kept, at_most, nodes=_NODES)[0] if rows else None
     return {
         "broker": broker,
         "may_go": ("yes" if safe else "tight") if plan else "no" if none else "not-found",
@@ -166,6 +171,20 @@ def departure(cluster: SizedCluster, broker: str, at_most: float) -> dict[str, A
         "peak": float(usage_of(cluster, cluster.owners)[at]),
         "dies": None if after is None else float(usage_of(cluster, after)[rows].max()),
     }
+
+
+def together(
+    cluster: SizedCluster, at_most: float, brokers: Iterable[str]
+) -> tuple[list[str], Plan | None]:
+    """Those of the brokers that may all go, the earlier ones first, and a plan without them."""
+    gone, plan = list[str](), None
+    for broker in brokers:
+        left_out = {*gone, broker}
+        rows = [row for row, name in enumerate(cluster.brokers) if name not in left_out]
+        found, _ = plan_on(cluster, rows, at_most)
+        if found is not None:
+            gone, plan = [*gone, broker], found
+    return gone, plan
 
 
 def usage_of(cluster: SizedCluster, owners: Ints) -> Floats:

@@ -27,6 +27,8 @@ LEFT_OUT = 0.01
 _WEIGHT = 1e3
 #: Part of the mean by which traffic must deviate to show what it costs.
 _VARIED = 0.1
+#: A broker with more power than this for its CPU, in medians, measures its usage wrong.
+_MOST_POWER = 4.0
 #: Hours from which on days are compared with each other; before, parts of this number are.
 _DAYS_FROM, _PARTS = 48.0, 12
 #: Sums of bundles × brokers × steps that a plan may take; longer windows have coarser steps.
@@ -38,8 +40,9 @@ class SizedCluster:
     """`sizes`: float64[bundles, steps], load of bundles that may move; `names`, `owners` (row in
     `brokers`, -1 for none), `topics`, `received` (bytes/s in at the 99th percentile), `divisible`
     (any part may be anywhere): of these bundles. `power`: load per usage of each broker; `idle`:
-    load of each without bundles that may move. `growth`: factor by which load may rise; `unsure`:
-    usage (fraction) that traffic does not explain; `total`: float64[all steps], all load.
+    load of each without bundles that may move. `per_received`: load per byte/s in. `growth`: factor
+    by which load may rise; `unsure`: usage (fraction) that traffic does not explain; `total`:
+    float64[all steps], all load.
     """
 
     names: tuple[str, ...]
@@ -51,6 +54,7 @@ class SizedCluster:
     brokers: tuple[str, ...]
     power: Floats
     idle: Floats
+    per_received: float
     growth: float
     unsure: float
     total: Floats
@@ -143,7 +147,8 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
     peak = np.quantile(total, 1 - LEFT_OUT, method="higher")
     rest = np.array([name.endswith(REST) for name in recorded.bundles], dtype=bool)
     rows = np.flatnonzero(~own & ~(rest & ~loads.any(axis=0)))
-    received = np.quantile(recorded.traffic[:, rows, 2], 1 - LEFT_OUT, axis=0, method="higher")
+    taken_in = recorded.traffic[:, rows, 2]
+    received = np.quantile(taken_in, 1 - LEFT_OUT, axis=0, method="higher")
     return SizedCluster(
         tuple(np.array([*recorded.bundles])[rows].tolist()),
         _coarse(loads[total <= peak][:, rows].T, len(recorded.brokers)),
@@ -154,6 +159,7 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
         recorded.brokers,
         power,
         idle[:-1],
+        float(loads[:, rows].sum() / max(taken_in.sum(), 1.0)),
         growth,
         unsure,
         total,
@@ -166,9 +172,13 @@ def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, float]:
     """The cost of traffic, float64[brokers]: the power of each broker, which explains the usage
     that it shows on average, and the standard deviation of usage that is not explained.
     """
-    # Without traffic, a broker has just started, or what it shows says nothing of traffic.
+    # Without traffic, a broker has just started, or what it shows says nothing of traffic; without
+    # usage under traffic, it does not measure it.
     shown = {name: np.reshape(recorded.shown[name], (-1, 5)) for name in recorded.brokers}
-    shown = {name: rows[rows[:, 0] > 0] * [1, 1, 1, _WEIGHT, 1] for name, rows in shown.items()}
+    shown = {
+        name: rows[(rows[:, [0, 2]] > 0).all(axis=1)] * [1, 1, 1, _WEIGHT, 1]
+        for name, rows in shown.items()
+    }
     levels = {name: LoadHistory(packed_levels=rows.tobytes()) for name, rows in shown.items()}
     cost = learned(levels, recorded.cpu)
     every = np.concatenate([np.zeros((0, 5)), *shown.values()])
@@ -177,16 +187,20 @@ def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, float]:
         cost = replace(
             cost, base=0.0, per_byte=float(every[:, 2].sum() / every[:, 0].sum()), per_message=0.0
         )
-    power, errors = [], [np.zeros(1)]
+    powers, errors = [], [np.zeros(1)]
+    cpu = np.array([recorded.cpu.get(name, 0.0) for name in recorded.brokers])
+    by_cpu = np.where(cpu > 0, cpu / np.median(cpu[cpu > 0]), 1.0) if cpu.any() else cpu + 1.0
     for name, rows in shown.items():
         one, load = cost.powers.get(name, 1.0), cost.of(rows[:, 0], rows[:, 1])
         seen, explained = float((load * rows[:, 2]).sum()), load * (cost.base + load) / one
         if load.max(initial=0.0) > LITTLE:
             one /= min(max(seen / float(explained.sum()), SCALE[0]), SCALE[1])
         errors.append(rows[:, 2] - (cost.base + load) / one)
-        power.append(one)
+        powers.append(one)
+    usual = by_cpu * np.median(powers / by_cpu)
+    power = np.where(powers > _MOST_POWER * usual, usual, powers)
     # The median of distances, in standard deviations: some samples show a start.
-    return cost, np.array(power), 1.48 * float(np.median(np.abs(np.concatenate(errors))))
+    return cost, power, 1.48 * float(np.median(np.abs(np.concatenate(errors))))
 
 
 def growth_of(total: Floats, hours: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.advise.advice import IN_A_ROW, Answers
+from pulsar_rebalancer.lab.advise.advice import DAY_HOURS, IN_A_ROW, Answers
 from pulsar_rebalancer.lab.advise.recorded_loads import RecordedLoads
 from pulsar_rebalancer.lab.report.chart_data import series
 from pulsar_rebalancer.lab.report.page import render
@@ -44,7 +44,7 @@ def page_of(
         (),
         title=f"Advice for {name}",
         made_by=made_by,
-        verdict=ReportVerdict("advice" if one["hours"] >= 24 else "unsure", *headline, ()),
+        verdict=ReportVerdict("advice" if one["hours"] >= DAY_HOURS else "unsure", *headline, ()),
         sections=[asdict(part) | {"chart": charts.get(part.title)} for part in sections],
     )
 

@@ -1,57 +1,174 @@
 """`rebalancer advise`: its answers as text and JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from pulsar_rebalancer.cli import console
-from pulsar_rebalancer.lab.advise.advice import IN_A_ROW, Answers, advice
-from pulsar_rebalancer.lab.advise.recorded_loads import prepared, read_loads
+from pulsar_rebalancer.cli import console, options
+from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
+from pulsar_rebalancer.cli.intent_session import intent_session
+from pulsar_rebalancer.cli.service_log import Line, end, log_of, measured
+from pulsar_rebalancer.lab.advise.advice import (
+    DAY_HOURS,
+    IN_A_ROW,
+    Answers,
+    advice,
+    gauges,
+)
+from pulsar_rebalancer.lab.advise.recorded_loads import RecordedLoads, prepared, read_loads
 from pulsar_rebalancer.lab.command_runs.advice_page import AdviceSection, page_of
-from pulsar_rebalancer.lab.recorded_release import columnar
+from pulsar_rebalancer.lab.recorded_release import columnar, columnar_topic
 from pulsar_rebalancer.lab.report.page import write_page
 from pulsar_rebalancer.settings.merge_sources import Settings
+from sinks.graceful_stop import stopping, wall_clock_ms
+from sinks.metrics.service_metrics import AdviceMetrics
 from sinks.recordings.columnar_reading import read_blocks
-from strategies.errors import SettingsError, SinkError
+from strategies.errors import RebalancerError, SettingsError, SinkError
 from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.fold.engine import rules_of
 
 #: Commands and bundles that the terminal lists; JSON and page have all.
 _LISTED = 6
+#: Longest time (s) that an advice may take until the process counts as not working.
+_STILL_S = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Advised:
+    """The advice on a cluster, and the loads that it comes from."""
+
+    cluster: str
+    answers: Answers
+    loads: RecordedLoads
 
 
 def answer(
-    recording: Path,
+    recording: Path | None,
     settings: Settings,
     *,
     days: float,
     cluster: str | None,
     html: Path | None,
+    every_h: float | None,
+    ask: bool,
+    by: str | None,
+    yes: bool,
+    no_wait: bool,
     as_json: bool,
+    debug: bool,
     **question: Any,
 ) -> None:
-    """Prints the advice. `html`: where its page goes; `question`: of `advice`. Raises SettingsError
-    and SinkError.
+    """Prints the advice; without a recording, by the telemetry topic. `html`: where its page goes;
+    `every_h`: repeats it after this time (hours) and serves its gauges; `ask`: asks for the moves
+    of the plan as `by`, `yes` and `no_wait` as `MoveOptions`; `question`: of `advice`. Raises
+    SettingsError, SinkError, UnknownSubject, IntentError, typer.Exit.
     """
-    with columnar(recording, settings.connections.wire, console.progress) as path:
+    if ask and (every_h is not None or question["plan_for"] is None):
+        raise SettingsError(["--ask: needs --plan-for peak, and is for once, without --every"])
+    advise = partial(_advise, recording, settings, days, cluster, question)
+    show = partial(_show, question, recording, html, as_json)
+    if every_h is not None:
+        _repeat(settings, 3600 * every_h, advise, show, debug=debug)
+        return
+    found = advise()
+    peak = found.answers["peak"]
+    moves = [(each["bundle"], each["to"]) for each in peak["moves"]] if ask else []
+    if not (as_json and moves):
+        show(found)
+    if moves:
+        with intent_session(settings, found.cluster, by, peak["reason"]) as session:
+            ask_moves(session, present_of(session), moves, MoveOptions(yes, no_wait, as_json))
+
+
+def _advise(
+    recording: Path | None,
+    settings: Settings,
+    days: float,
+    cluster: str | None,
+    question: Mapping[str, Any],
+) -> _Advised:
+    connections, since_ms = settings.connections, wall_clock_ms() - round(days * 86_400_000)
+    source = (
+        columnar_topic(connections, since_ms)
+        if recording is None
+        else columnar(recording, connections.wire, console.progress)
+    )
+    origin = recording or connections.topics.telemetry
+    with source as path:
         found = prepared(read_blocks(path), days)
+        if not found and recording is None:
+            raise options.nothing_found("load report", settings)
+        if not found:
+            raise SinkError(f"{origin}: no broker's load report is in it; record while brokers run")
         name = cluster or next(iter(found), "")
         if name not in found or (len(found) > 1 and cluster is None):
-            names = f"{recording} has load reports of these clusters: {', '.join(found) or 'none'}"
+            names = f"{origin} has load reports of these clusters: {', '.join(found)}"
             raise SettingsError([f"{names}; name one with --cluster"])
         loads = read_loads(read_blocks(path), name, found[name], settings.engine)
-    if not loads.brokers or not loads.traffic.any():
-        raise SinkError(f"{recording}: no broker has traffic in it; record while there is some.")
-    one = advice(loads, rules_of(settings.engine), **question)
+    if not loads.shows_cost:
+        raise SinkError(
+            f"{origin}: no broker has traffic and usage in it; repeat this when some has."
+        )
+    return _Advised(name, advice(loads, rules_of(settings.engine), **question), loads)
+
+
+def _repeat(
+    settings: Settings,
+    every_s: float,
+    advise: Callable[[], _Advised],
+    show: Callable[[_Advised], None],
+    *,
+    debug: bool,
+) -> None:
+    """Advises again and again until a signal. An error ends it before the first advice only."""
+    log, cluster = log_of(settings), ""
+    with (
+        stopping() as stop,
+        log.errors(debug=debug),
+        measured(
+            settings,
+            log,
+            stop,
+            AdviceMetrics,
+            still_s=every_s + _STILL_S,
+            ready_after="an advice",
+        ) as metrics,
+    ):
+        while not stop.is_set():
+            try:
+                found = advise()
+                cluster = found.cluster
+                metrics.advised(cluster, gauges(found.answers))
+                show(found)
+            except RebalancerError as error:
+                if not cluster:
+                    raise
+                metrics.advised(cluster, {"removable_brokers": 0})
+                log.write(Line(f"no advice, again in {every_s:g} s: {error}", "failed", "warning"))
+            metrics.liveness.turning(stop.wait)(every_s)
+    end(log, stop.by)
+
+
+def _show(
+    question: Mapping[str, Any],
+    recording: Path | None,
+    html: Path | None,
+    as_json: bool,
+    found: _Advised,
+) -> None:
+    """Prints the advice, and writes its page if it is wanted."""
+    one, name = found.answers, found.cluster
     text, parts = headline(one, name), _sections(one, question)
     if as_json:
         console.print_json("advise", 1, {"cluster": name, "text": " ".join(text), **one})
     else:
-        _show(text, parts)
+        _print(text, parts)
     if html is not None:
-        made_by = f"rebalancer advise {recording.name}"
-        write_page(html, page_of(text, parts, one, loads, name=name, made_by=made_by))
+        made_by = f"rebalancer advise {recording.name if recording else ''}".rstrip()
+        write_page(html, page_of(text, parts, one, found.loads, name=name, made_by=made_by))
         console.progress(f"written: {html}")
 
 
@@ -61,7 +178,7 @@ def headline(one: Answers, name: str) -> tuple[str, str]:
     """
     needed, present, hours = one["brokers"]["needed"], one["brokers"]["present"], one["hours"]
     span = f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
-    span += "" if hours >= 24 else ", less than a day: record more before you remove one"
+    span += "" if hours >= DAY_HOURS else ", less than a day: record more before you remove one"
     more = (needed["found"] or present) - present
     step = f"{more} must be added" if more > 0 else f"{-more or 'none'} can be removed"
     return (
@@ -72,12 +189,15 @@ def headline(one: Answers, name: str) -> tuple[str, str]:
     )
 
 
-def _sections(one: Answers, question: Answers) -> list[AdviceSection]:
+def _sections(one: Answers, question: Mapping[str, Any]) -> list[AdviceSection]:
     brokers, bundles = one["brokers"], one["bundles"]
+    enough = "Each number is enough even if one of them fails; each yes is for one broker alone."
+    if brokers["together"] and len(brokers["each"]) > 1:
+        enough += f" With the margin, together may go: {', '.join(brokers['together'])}."
     return [
         AdviceSection(
             "Brokers",
-            "Each number is enough even if one of them fails; each yes is for one broker alone.",
+            enough,
             [_needed(brokers, one["margin"]), _each(brokers["each"], one["at_most"])],
             brokers["commands"],
         ),
@@ -91,10 +211,11 @@ def _sections(one: Answers, question: Answers) -> list[AdviceSection]:
         _partitions(one["partitions"], question["per_partition"] / 1e6),
         AdviceSection("When", _when(**one["when"])),
         *map(_launch, one["launches"]),
+        *([] if one["peak"] is None else [_peak(one["peak"])]),
     ]
 
 
-def _show(text: Sequence[str], parts: Sequence[AdviceSection]) -> None:
+def _print(text: Sequence[str], parts: Sequence[AdviceSection]) -> None:
     console.show(" ".join(text))
     for part in parts:
         console.show("", f"{part.title}: {part.text}")
@@ -115,7 +236,7 @@ def _needed(found: Answers, margin: Answers) -> console.Sheet:
     rows = [
         ["as recorded", _number(found["recorded"])],
         [f"with a margin, as the recording varies: {varied}", _number(found["needed"])],
-        ["twice as recorded", _number(found["doubled"])],
+        ["twice this load", _number(found["doubled"])],
     ]
     return console.Sheet([("load", "left"), ("needs", "left")], rows)
 
@@ -219,13 +340,37 @@ def _when(loads: dict[str, float], best: int | None, part: float | None) -> str:
     )
 
 
+def _peak(plan: Answers) -> AdviceSection:
+    number, limit = counted(len(plan["moves"]), "move"), f"{100 * plan['limit']:.0f} %"
+    after = (
+        f"at {100 * plan['after']:.0f} % after {number} (proven: to be below {limit} takes at "
+        f"least {plan['least']})"
+    )
+    rows = [
+        [one["broker"], f"{100 * one['before']:.0f} %", f"{100 * one['after']:.0f} %"]
+        for one in plan["brokers"]
+    ]
+    columns: Sequence[tuple[str, console.Side]] = [
+        ("broker", "left"),
+        ("peak now", "right"),
+        ("after moves", "right"),
+    ]
+    return AdviceSection(
+        "Peak",
+        f"The fullest broker is at {100 * plan['before']:.0f} % now, and "
+        f"{after if plan['moves'] else 'no move is planned'}.",
+        [console.Sheet(columns, rows)],
+        plan["commands"],
+    )
+
+
 def _launch(one: Answers) -> AdviceSection:
     parts = counted(one["partitions"], "partition")
     enough = f"takes {counted(one['bundles'] or 0, 'bundle')}; the fullest has {one['in_fullest']}"
     few = "needs more partitions to be balanced"
     return AdviceSection(
         "Launch",
-        f"{one['namespace']} with {parts} {enough if one['command'] else few}. The cluster then "
-        f"needs {_number(one['brokers'])}.",
+        f"{one['namespace']} with {parts} {enough if one['command'] else few}. With all that is "
+        f"expected, the cluster needs {_number(one['brokers'])}.",
         commands=[one["command"]] if one["command"] else [],
     )
