@@ -244,13 +244,16 @@ class PlannedCluster:
         return float(throughput[at]), float(rate[at])
 
     def effect_of(self, bundle: str, source: str, destination: str) -> tuple[float, float] | None:
-        """As `Shedding.effect`; None for brokers that are not compared, or have no sample yet."""
+        """As `Shedding.effect`; None for bundles that no report lists, and for brokers that are not
+        compared, or have no sample yet.
+        """
         if not {source, destination} <= {*self.names}:
             return None
-        row = self.names.index(source)
-        at = self.pieces(row).names.index(bundle)
-        move = self.brokers.move(row, at, self.names.index(destination))
-        loses, gains = self.brokers.effect(move)
+        row, to = self.names.index(source), self.names.index(destination)
+        names = self.pieces(row).names
+        if bundle not in names:
+            return None
+        loses, gains = self.brokers.effect(self.brokers.move(row, names.index(bundle), to))
         return loses / 100, gains / 100
 
     @cached_property
