@@ -21,14 +21,14 @@ from tests.world.rivals import Life
 NAMES = tuple(f"b{number}:8080" for number in range(5))
 
 
-def a_life(rng: Random, *, noted: bool, counts_every: int = 3) -> Life:
+def a_life(rng: Random, *, noted: bool) -> Life:
     """Fifty bundles on five brokers, which count them once a minute; rounds never yield."""
     owned: dict[str, list[int]] = {name: [] for name in NAMES}
     for number in range(50):
         owned[rng.choice(NAMES)].append(number)
     started = dict.fromkeys(NAMES, -9_000)
     patient = RivalSettings(moves_per_hour=0)
-    return Life(owned, patient, {}, started, noted, counts_every=1 if noted else counts_every)
+    return Life(owned, patient, {}, started, noted, counts_every=1 if noted else 3)
 
 
 @dataclass

@@ -17,7 +17,7 @@ def read_all(uri: str | TopicUri) -> list[TopicRecord]:
         return [record for records in iter(reader.read, []) for record in records]
 
 
-def poll_records(consumer: Consumer, count: int, seconds: float = 60) -> list[TopicRecord]:
+def poll_records(consumer: Consumer, count: int) -> list[TopicRecord]:
     """The next `count` records. AssertionError if they do not come in time."""
     polled: list[TopicRecord] = []
 
@@ -25,13 +25,11 @@ def poll_records(consumer: Consumer, count: int, seconds: float = 60) -> list[To
         polled.extend(consumer.poll(count - len(polled), 0.5))
         return len(polled) == count
 
-    eventually(all_came, seconds, lambda: f"{len(polled)} of {count} records came")
+    eventually(all_came, 60, lambda: f"{len(polled)} of {count} records came")
     return polled
 
 
-def plan_records(
-    planner: PulsarPlanner, start: Offsets, count: int, seconds: float = 60
-) -> Offsets:
+def plan_records(planner: PulsarPlanner, start: Offsets, count: int) -> Offsets:
     """The offset after the next `count` records of a topic with one partition."""
     ends = [start]
 
@@ -44,5 +42,5 @@ def plan_records(
         ends.append(planner.advance(ends[-1], end - planned()))
         return planned() == end
 
-    eventually(all_came, seconds, lambda: f"the plan ends after {planned()} of {end} records")
+    eventually(all_came, 60, lambda: f"the plan ends after {planned()} of {end} records")
     return ends[-1]

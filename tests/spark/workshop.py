@@ -140,16 +140,16 @@ def side_by_side(names: Iterable[str], sweeps: int, start_s: float = 0) -> list[
     return [line for some in zip(*clusters, strict=True) for line in some]
 
 
-def uneven(sweeps: int, cluster: str = "c", brokers: int = 3, start_s: float = 0) -> list[bytes]:
-    """Sweeps 20 s apart over brokers of which the first carries most; `start_s`: after T0."""
-    names = [f"b{i}:8080" for i in range(brokers)]
+def uneven(sweeps: int, cluster: str = "c", start_s: float = 0) -> list[bytes]:
+    """Sweeps 20 s apart over three brokers of which the first carries most; `start_s`: after T0."""
+    names = [f"b{i}:8080" for i in range(3)]
     lines = []
     for number in range(1, sweeps + 1):
         at = number * 20
         lines += [
             load_report(
                 name,
-                start_s + at - brokers + i,
+                start_s + at - len(names) + i,
                 {
                     f"t/{name[:2]}/0x{j:08x}_0x{j + 1:08x}": 300.0 / (1 + i) + j + number
                     for j in range(4)

@@ -9,24 +9,17 @@ import numpy as np
 
 from strategies.bundles import BundleLoads
 from strategies.cluster.model import BrokerLoad, ClusterView, Figures, Resource, Traffic
-from strategies.registry import Registry
 from strategies.settings import Mode, Weights
-from strategies.shedding.contract import Shedder, SheddingStrategy
+from strategies.shedding.contract import Shedder
 from strategies.shedding.registry import SHEDDERS
 
 MIB = 1048576
 WEIGHTS = Weights()
 
 
-def shedder(
-    name: str,
-    settings: object | None,
-    weights: Weights,
-    mode: Mode,
-    shedders: Registry[SheddingStrategy] = SHEDDERS,
-) -> Shedder:
+def shedder(name: str, settings: object | None, weights: Weights, mode: Mode) -> Shedder:
     """The strategy called `name`; `settings` None means its defaults."""
-    return shedders.named(name).build(shedders.settings_of(name, settings), weights, mode)
+    return SHEDDERS.named(name).build(SHEDDERS.settings_of(name, settings), weights, mode)
 
 
 def ns(k: int, namespace: str = "t/ns") -> str:
