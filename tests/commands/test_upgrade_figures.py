@@ -3,7 +3,7 @@ that split and merge over the bundles of Pulsar 5.0. Each figure is that of a se
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,16 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.lab.simulation.clusters import drawn_world
-from pulsar_rebalancer.lab.simulation.polled_cluster import (
-    EngineDecider,
-    PolledCluster,
-    RoundAnswer,
-    closed_loop,
-)
+from pulsar_rebalancer.lab.simulation.polled_cluster import PolledCluster, closed_loop
 from pulsar_rebalancer.lab.simulation.scenarios.read_scenarios import load
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from sinks.recordings.json_lines import Recording
-from strategies.cluster.model import OutcomeReport, TelemetryRecord
+from strategies.cluster.model import OutcomeReport
 from strategies.fold.engine import EngineSettings
 from tests.lab.test_upgrade_preview import EAGER, RECORDINGS, SHARED
 from tests.separate_back_tests import check_conf, check_defaults
 from tests.unit.test_broker_conf import AVG, written
+from tests.world.simulated_loops import DAY, Recorder
 
 pytestmark = pytest.mark.lab
 
@@ -35,44 +31,20 @@ FAST = ("round.interval_ms=10000", "round.cool_down_ms=60000")
 
 #: What moves bundles of the recorded cluster.
 OWN = EngineSettings("threshold", mode="parity", placement="least_long_term_rate")
-#: A day of a cluster in which load goes round: six flows whose peaks follow each other, over
-#: few bundles each, so that brokers take turns being full.
-DAY: Mapping[str, Any] = {
-    "minutes": 1440,
-    "machines": {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}},
-    "traffic": [
-        {
-            "name": f"peak-at-{hour}",
-            "mib_in": 100,
-            "partitions": 6,
-            "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
-        }
-        for hour in (1, 5, 9, 13, 17, 21)
-    ],
-}
-
-
-class _Recorder:
-    """The cluster's own balancer. Its moves are in the reports; it publishes no outcomes."""
-
-    def __init__(self, recording: Recording, cluster: PolledCluster) -> None:
-        self._recording, self._writer = recording, TelemetryWriter(cluster.start_ms)
-        self._decider = EngineDecider(OWN)
-
-    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
-        self._recording.append(
-            self._writer.json(one) for one in records if not isinstance(one, OutcomeReport)
-        )
-        return self._decider.decide(records)
 
 
 def simulated(file: Path, scenario: str, changes: Mapping[str, Any], seed: int = 1) -> Path:
-    """Writes the recording of a built-in scenario with these keys changed, as JSON Lines."""
+    """Writes the recording of a built-in scenario with these keys changed, as JSON Lines. Moves are
+    in the reports; the cluster's balancer publishes no outcomes.
+    """
     drawn = load(scenario, changes).scenario
     cluster = PolledCluster(drawn_world(drawn, seed), scenario)
+    balancer, writer = Recorder(OWN), TelemetryWriter(cluster)
+    deque(islice(closed_loop(cluster, balancer), drawn.minutes), maxlen=0)
     with Recording(file) as recording:
-        loop = closed_loop(cluster, _Recorder(recording, cluster))
-        deque(islice(loop, drawn.minutes), maxlen=0)
+        recording.append(
+            writer.json(one) for one in balancer.records if not isinstance(one, OutcomeReport)
+        )
     return file
 
 

@@ -23,7 +23,6 @@ from pulsar_rebalancer.lab.simulation.clusters import drawn_world
 from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,
-    RoundAnswer,
     closed_loop,
     outcome_reports,
 )
@@ -55,6 +54,7 @@ from strategies.shedding.transfer.settings import TransferSettings
 from streaming.pack_and_decode_records import Unread, reading
 from streaming.processor import end_of_window, fold
 from tests.properties.recordings import MINUTE_MS, some_records
+from tests.world.simulated_loops import DAY, Recorder
 from tests.world.uneven_log import EAGER, uneven
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "data" / "recordings").glob("*.jsonl.gz"))
@@ -98,33 +98,12 @@ _RANDOM = [
 ]
 #: T0 is a Wednesday.
 _ANOTHER_DAY = "Mon 00:00-00:01"
-#: Six flows whose peaks follow each other, over few bundles each: brokers take turns being full.
-_WAVES = [
-    {
-        "name": f"peak-at-{hour}",
-        "mib_in": 100,
-        "partitions": 6,
-        "wave": {"kind": "daily", "amplitude": 0.95, "peak_hour": hour},
-    }
-    for hour in (1, 5, 9, 13, 17, 21)
-]
-_MACHINES = {"plain": {"cores": 16, "cpu_idle": 8, "cpu_per_mib": 1.5}}
-
-
-class Recorder:
-    def __init__(self, settings: EngineSettings) -> None:
-        self.records: list[TelemetryRecord] = []
-        self._decider = EngineDecider(settings)
-
-    def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
-        self.records += records
-        return self._decider.decide(records)
 
 
 @cache
-def a_day(moving: str = "avg") -> Sequence[TelemetryRecord]:
+def a_day(moving: str) -> Sequence[TelemetryRecord]:
     """The telemetry of a simulated day, in which a job with this strategy moves bundles."""
-    scenario = load("calm-day", {"machines": _MACHINES, "traffic": _WAVES}).scenario
+    scenario = load("calm-day", DAY).scenario
     recorder = Recorder(EngineSettings(moving, placement=PLACED))
     loop = closed_loop(PolledCluster(drawn_world(scenario, 1), "day"), recorder)
     assert len(list(islice(loop, scenario.minutes))) == 1_440
@@ -229,7 +208,7 @@ def test_what_another_strategy_leaves_is_no_worse_for_steady_with_memory_than_wi
     the same cluster stayed 16 points apart for two hours.
     """
     steady, window = EngineSettings("steady"), warm_window_ms(EngineSettings("steady"))
-    scenario = load("calm-day", {"machines": _MACHINES, "traffic": _WAVES}).scenario
+    scenario = load("calm-day", DAY).scenario
     cluster, before = PolledCluster(drawn_world(scenario, 4), "day"), Recorder(CHANGED_TO["avg"])
     *_, last = islice(closed_loop(cluster, before), window // MINUTE_MS + 30)
     records = [*before.records, *outcome_reports(last.outcomes)]
