@@ -5,6 +5,7 @@ phones and dark rooms are served.
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from tests.browser.conftest import Open
 from tests.chromium import DESKTOP, PHONE
 from tests.lab.test_cli_advise import SCRIPT, hostile, log
 from tests.unit.command_line import rebalancer
+from tests.world import timelines
 from tests.world.uneven_log import recorded, uneven
 
 pytestmark = [pytest.mark.lab, pytest.mark.browser]
@@ -53,8 +55,9 @@ def a_run(strategy: str = "avg", bundles: int = 64) -> Timeline:
     return tracer.timeline(bundles)
 
 
-def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Timeline:
+def a_month() -> Timeline:
     """Waves with one peak that lasts a single round; long reasons, as real ones are."""
+    brokers, rounds, moves = 100, 43_200, 20_000
     minutes = np.arange(rounds)
     daily = 0.4 + 0.2 * np.sin(minutes / 1440 * 2 * np.pi)
     usage = daily[:, None] + 0.1 * np.sin(minutes[:, None] / 97 + np.arange(brokers)[None, :])
@@ -79,21 +82,12 @@ def a_month(brokers: int = 100, rounds: int = 43_200, moves: int = 20_000) -> Ti
         )
         for place in map(int, places)
     )
-    nothing = np.full_like(usage, np.nan)
     joined = (Membership(60_000 * 20_000, names[-1], "joined", "first report"),)
-    return Timeline(
-        title="a month",
-        kind="re-assigned",
-        cluster="c1",
+    return replace(
+        timelines.a_run(usage, asked, kind="re-assigned", title="a month"),
         strategy="threshold/fixed",
-        times_ms=60_000 * minutes,
         brokers=names,
-        usage=usage,
-        msg_rate=nothing,
-        msg_throughput=nothing,
-        lasting=usage,
         reached=np.ones(rounds, dtype=np.bool_),
-        moves=asked,
         memberships=joined,
     )
 
