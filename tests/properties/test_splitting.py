@@ -16,7 +16,7 @@ from strategies.filters.policies import PoliciesView
 from strategies.shedding.transfer.topk import TopFault, TopSettings, java_top_bundles, top_bundles
 from strategies.splitting.bundle_limits import SplitSettings
 from strategies.splitting.when_extensible import BrokerContext, extensible_splits
-from strategies.splitting.when_modular import java_modular_splits, modular_splits
+from strategies.splitting.when_modular import modular_splits
 from tests.properties.legal import seeds
 from tests.world.brokers import ns
 from tests.world.splits import broker, stats
@@ -42,20 +42,6 @@ limits = st.builds(
     hit_count=st.integers(0, 3),
     max_splits=st.integers(1, 4),
 )
-
-
-@pytest.mark.heavy
-@given(tables, limits, st.integers(0, 6))
-def test_a_namespace_never_gets_too_many_bundles(
-    table: dict[str, Any], limit: SplitSettings, existing: int
-) -> None:
-    for splits in (java_modular_splits, modular_splits):
-        found = splits([broker("b1:1", table), broker("b2:1", table)], lambda _: existing, limit)
-        names = [decision.bundle for decision in found.decisions]
-        assert len(names) == len(set(names))
-        for namespace in ("t/ns", "t/ns2"):
-            planned = sum(name.startswith(namespace + "/") for name in names)
-            assert planned == 0 or existing + planned <= limit.max_bundles
 
 
 @given(tables, limits, st.integers(0, 6), seeds)
