@@ -39,7 +39,7 @@ def simulated(file: Path, scenario: str, changes: Mapping[str, Any], seed: int =
     """
     drawn = load(scenario, changes).scenario
     cluster = PolledCluster(drawn_world(drawn, seed), scenario)
-    balancer, writer = Recorder(OWN), TelemetryWriter(cluster)
+    balancer, writer = Recorder(OWN), TelemetryWriter(cluster.start_ms)
     deque(islice(closed_loop(cluster, balancer), drawn.minutes), maxlen=0)
     with Recording(file) as recording:
         recording.append(
