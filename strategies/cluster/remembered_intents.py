@@ -194,6 +194,11 @@ def end_drain(
     return replace(intents, drains=drains, ended=(*intents.ended, last))
 
 
+def with_asked(intents: Intents, *asked: Asked) -> Intents:
+    """Adds or replaces moves and splits that were asked for."""
+    return replace(intents, asked={**intents.asked, **{one.bundle: one for one in asked}})
+
+
 def end_asked(
     intents: Intents, bundle: str, now_ms: int, state: IntentStateCode, *, text: str, advice: str
 ) -> Intents:

@@ -1,14 +1,13 @@
 """Accepts or refuses what a person asks for about one bundle: a move, or a split."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any, get_args
+from typing import get_args
 
 from strategies.bundles import KeyRange, hexadecimal, is_system_bundle, parse_bundle
 from strategies.cluster.asked_by_hand import Asked, AskedSplit
 from strategies.cluster.intent_records_and_states import Intent
-from strategies.cluster.remembered_intents import Intents
+from strategies.cluster.remembered_intents import Intents, with_asked
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.fold.intent_refusals import Answer, IntentFleet, IntentRefusal, refuse_unfit
 from strategies.splitting.bundle_limits import AT_POSITIONS, Algorithm
@@ -17,35 +16,32 @@ from strategies.splitting.bundle_limits import AT_POSITIONS, Algorithm
 _ALGORITHMS: Sequence[str] = get_args(Algorithm)
 
 
-def accept_move(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
-    """Adds a move to the intents, or refuses it."""
-    why = _refuse_bundle(intents, intent, now_ms) or _refuse_destination(intents, fleet, intent)
-    return _ask(intents, intent, now_ms) if why is None else why
-
-
-def accept_split(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
-    """Adds a split to the intents, or refuses it."""
+def accept_by_hand(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) -> Answer:
+    """Adds a move or a split to the intents, or refuses it."""
+    is_split = intent.action == "split"
     why = (
         _refuse_bundle(intents, intent, now_ms)
-        or _refuse_cut(intent)
+        or (_refuse_cut(intent) if is_split else None)
         or _refuse_destination(intents, fleet, intent)
     )
     if why is not None:
         return why
-    algorithm = AT_POSITIONS if intent.positions else intent.algorithm
-    return _ask(
-        intents,
-        intent,
+    cut = AskedSplit()
+    if is_split:
+        algorithm = AT_POSITIONS if intent.positions else intent.algorithm
+        cut = AskedSplit(algorithm, intent.positions, intent.moves_children)
+    asked = Asked(
+        intent.id,
+        intent.bundle or "",
+        intent.broker,
+        intent.by,
+        intent.reason,
+        intent.ts,
         now_ms,
-        action="split",
-        cut=AskedSplit(algorithm, intent.positions, intent.moves_children),
+        action="split" if is_split else "move",
+        cut=cut,
     )
-
-
-def _ask(intents: Intents, intent: Intent, now_ms: int, **more: Any) -> Intents:
-    bundle, by = intent.bundle or "", intent.by
-    asked = Asked(intent.id, bundle, intent.broker, by, intent.reason, intent.ts, now_ms, **more)
-    return replace(intents, asked={**intents.asked, bundle: asked})
+    return with_asked(intents, asked)
 
 
 def _refuse_bundle(intents: Intents, intent: Intent, now_ms: int) -> IntentRefusal | None:

@@ -22,7 +22,7 @@ from strategies.cluster.remembered_intents import (
     status_of_roll,
 )
 from strategies.figures.texts_of_counts_names_and_ages import age
-from strategies.fold.accept_by_hand import accept_move, accept_split
+from strategies.fold.accept_by_hand import accept_by_hand
 from strategies.fold.intent_refusals import (
     MOST_NAMED,
     Answer,
@@ -343,8 +343,8 @@ _RULES: Mapping[IntentAction, Callable[[Intents, IntentFleet, Intent, int], Answ
     "drain": _accept_drain,
     "undrain": _accept_undrain,
     "roll": _accept_roll,
-    "move": accept_move,
-    "split": accept_split,
+    "move": accept_by_hand,
+    "split": accept_by_hand,
 }
 #: Rules of records about the active roll.
 _OF_ROLL: Mapping[IntentAction, Callable[[Intents, Roll, Intent, int], Answer]] = {

@@ -16,7 +16,7 @@ from strategies.averages.bundle_averages import unpack_history
 from strategies.bundles import parse_bundle
 from strategies.cluster.asked_by_hand import ASKED_WAITS_MS, Asked, AskedSplit
 from strategies.cluster.cluster_state import ClusterState, StateStore, read_note
-from strategies.cluster.remembered_intents import end_asked
+from strategies.cluster.remembered_intents import end_asked, with_asked
 from strategies.figures.texts_of_counts_names_and_ages import counted, first_of
 from strategies.states_and_advice_of_codes import CHECK_COLLECTOR, NOTHING
 
@@ -27,8 +27,7 @@ def note_split(state: ClusterState, split: Asked) -> ClusterState:
     """
     text = "it is split; the next reports name the new bundles"
     split = replace(split, command_id="", since_ms=state.now_ms, text=text)
-    asked = {**state.intents.asked, split.bundle: split}
-    return replace(state, intents=replace(state.intents, asked=asked))
+    return replace(state, intents=with_asked(state.intents, split))
 
 
 def find_children(state: ClusterState, store: StateStore) -> ClusterState:
@@ -88,8 +87,7 @@ def _go_on(state: ClusterState, split: Asked, children: tuple[str, ...]) -> Clus
         return replace(state, intents=replace(state.intents, asked={**moves, **asked}))
     text, cut = f"{text}; all but the first one move", replace(split.cut, children=ids)
     split = replace(split, state="moving", since_ms=now_ms, text=text, cut=cut)
-    asked = {**state.intents.asked, split.bundle: split, **moves}
-    return replace(state, intents=replace(state.intents, asked=asked))
+    return replace(state, intents=with_asked(state.intents, split, *moves.values()))
 
 
 def children_of(split: Asked, names: Collection[str] = ()) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from strategies.cluster.asked_by_hand import ASKED_WAITS_MS, Asked, AskedSplit, AskedState
 from strategies.cluster.model import Command
-from strategies.cluster.remembered_intents import Intents, end_asked
+from strategies.cluster.remembered_intents import Intents, end_asked, with_asked
 from strategies.figures.texts_of_counts_names_and_ages import age, counted
 from strategies.round.busy_bundles import UNKNOWN_BUNDLE
 from strategies.round.clearance import LATER
-from strategies.round.drain_progress import PASSING
+from strategies.round.drain_progress import NO_EXECUTOR, PASSING
 from strategies.round.drain_step import ALREADY_THERE, WAITS
 from strategies.round.round_input_and_digest import Rules
 from strategies.states_and_advice_of_codes import NOTHING, Meaning, Meanings, Refusal
@@ -19,7 +19,6 @@ from strategies.states_and_advice_of_codes import NOTHING, Meaning, Meanings, Re
 #: Codes of refusals for which a child that a round wants to move waits; others end it, because the
 #: next rounds decide on what they find then.
 _WAITS_FOR = LATER | PASSING | {UNKNOWN_BUNDLE.code, "roll-halted"}
-_NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
 
 
 def update_asked(
@@ -37,11 +36,9 @@ def update_asked(
         command, why = commanded.get(asked.id), refused.get(bundle)
         if asked.command_id and now_ms >= asked.expires_at_ms + rules.round.cool_down_ms:
             text = "its command expired without an answer [no-answer]"
-            intents = end_asked(
-                intents, bundle, now_ms, "cancelled", text=text, advice=_NO_EXECUTOR
-            )
+            intents = end_asked(intents, bundle, now_ms, "cancelled", text=text, advice=NO_EXECUTOR)
         elif command is not None:
-            intents = _with(intents, _commanded(asked, command))
+            intents = with_asked(intents, _commanded(asked, command))
         elif why is not None:
             intents = _wait_or_end(intents, asked, why, now_ms, rules.meanings)
         elif asked.cut.children:
@@ -49,7 +46,7 @@ def update_asked(
     for command in commands:
         before = intents.asked.get(command.bundle)
         if "leaves" in command.evidence and (before is None or not before.is_by_hand):
-            intents = _with(intents, _asked_by_round(command))
+            intents = with_asked(intents, _asked_by_round(command))
     return intents
 
 
@@ -69,10 +66,6 @@ def _asked_by_round(command: Command) -> Asked:
         code=command.code,
     )
     return _commanded(asked, command)
-
-
-def _with(intents: Intents, asked: Asked) -> Intents:
-    return replace(intents, asked={**intents.asked, asked.bundle: asked})
 
 
 def _commanded(asked: Asked, command: Command) -> Asked:
@@ -113,7 +106,7 @@ def _wait_or_end(
     state: AskedState = "blocked" if asked.is_by_hand else "asked"
     since_ms = asked.since_ms if asked.state == state else now_ms
     waits = replace(asked, state=state, since_ms=since_ms, text=text, advice=advice)
-    return _with(intents, waits)
+    return with_asked(intents, waits)
 
 
 def _end_if_moved(intents: Intents, split: Asked, now_ms: int) -> Intents:

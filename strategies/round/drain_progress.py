@@ -30,7 +30,8 @@ _REFUSALS = 3
 #: Codes of reasons that end by themselves within a round or two.
 PASSING = frozenset({WAITS, "settling", "on-two-brokers", "already-leaving", "being-split"})
 _WAIT = "Nothing to do: the next rounds go on."
-_NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
+#: The next step where no command is answered.
+NO_EXECUTOR = "Check with `rebalancer status` that an executor runs and applies commands."
 _POLICIES = "Change the isolation policies, or add brokers that they allow; then drain it again."
 
 
@@ -281,7 +282,7 @@ def _step_without_effect(answers: Answers) -> _Step | None:
         return _Step(
             "blocked",
             f"{answers.expired} commands have expired without an answer [no-answer]",
-            _NO_EXECUTOR,
+            NO_EXECUTOR,
         )
     return None
 
