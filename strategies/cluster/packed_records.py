@@ -106,7 +106,10 @@ def unpack_record(data: bytes) -> model.TelemetryRecord:
         header["figures"] = None if numbers is None else figures_from_list(numbers)
         header["bundles"] = None if names is None else _bundle_stats(names, data[body_start:])
     elif kind is model.OutcomeReport:
-        header["outcome"] = _outcome(header["outcome"])
+        outcome = header["outcome"]
+        # Versions before the cost of a move was measured left it out.
+        outcome["cost"] = MoveCost(**outcome.get("cost", {}))
+        header["outcome"] = model.Outcome(**outcome)
     return kind(**header, origin=data[header_end + 4 : body_start])
 
 
@@ -138,8 +141,3 @@ def _bundle_stats(names: tuple[str, ...], body: bytes) -> model.BundleStats:
     traffic = np.frombuffer(body, dtype=np.float64, count=4 * n).reshape(n, 4)
     counts = np.frombuffer(body, dtype=np.int64, count=2 * n, offset=32 * n)
     return model.BundleStats(names, traffic, counts[:n], counts[n:])
-
-
-def _outcome(tree: Mapping[str, Any]) -> model.Outcome:
-    """Versions before the cost of a move was measured left it out."""
-    return model.Outcome(**{**tree, "cost": MoveCost(**tree.get("cost", {}))})

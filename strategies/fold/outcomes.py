@@ -175,12 +175,13 @@ def apply_commands(state: ClusterState, result: RoundResult, now_ms: int) -> Clu
         if command.action == "throttle":
             advised[command.bundle] = now_ms
             continue
-        orders[command.bundle] = _order_of(command, result, now_ms)
+        throughput = None
         if command.action != "split":
-            load = result.loads[command.bundle]
+            throughput, load = result.throughputs[command.bundle], result.loads[command.bundle]
             in_flight[command.bundle] = InFlight(
                 command.id, command.source, command.destination, now_ms, command.expires_at_ms, load
             )
+        orders[command.bundle] = Order(command.id, now_ms, command.expires_at_ms, throughput)
     spent = (*state.spent, *([] if result.spent is None else [result.spent]))
     return replace(
         state,
@@ -257,11 +258,6 @@ def drop_finished_orders(state: ClusterState, now_ms: int) -> ClusterState:
     return replace(state, orders=orders, rehearsed=rehearsed)
 
 
-def _order_of(command: Command, result: RoundResult, now_ms: int) -> Order:
-    throughput = None if command.action == "split" else result.throughputs[command.bundle]
-    return Order(command.id, now_ms, command.expires_at_ms, throughput)
-
-
 def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
     """Takes the command of a dry run back, unless it has a real outcome already or a report shows
     that its bundle has left.
@@ -274,8 +270,11 @@ def _apply_dry_run(outcome: Outcome, state: ClusterState) -> ClusterState:
         flight = state.in_flight.get(bundle)
         if flight is None or flight.command_id != order.command_id or flight.left:
             return state
-        state = replace(state, spent=give_back(state.spent, order.issued_at_ms, order.throughput))
-        state = replace(state, in_flight=_without_keys({bundle}, state.in_flight))
+        state = replace(
+            state,
+            spent=give_back(state.spent, order.issued_at_ms, order.throughput),
+            in_flight=_without_keys({bundle}, state.in_flight),
+        )
     return replace(
         state,
         cooling=_without_keys({bundle}, state.cooling),
@@ -342,8 +341,6 @@ def _drop_own_moves(rivals: Rivals, bundle: str, own: OwnMove) -> Rivals:
         ours = own.issued_ms - AGE_MS <= move.ts <= own.until_ms
         return move.bundle == bundle and ours and move.source != own.destination
 
-    if not any(map(is_ours, (*rivals.news, *rivals.moves))):
-        return rivals
     return replace(
         rivals,
         news=tuple(move for move in rivals.news if not is_ours(move)),

@@ -9,7 +9,7 @@ state that `remains` returns. So a store may drop the rest during the gap, and a
 the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -71,7 +71,10 @@ def set_later_times_to_now(store: StateStore) -> None:
     now_ms = state.now_ms
     for broker in store.brokers():
         store.put_broker(_broker_at(broker, now_ms))
-    _move_notes_back([broker.broker for broker in store.brokers()], store, now_ms)
+        note = read_note(broker.broker, store)
+        if note is not None and note.ts >= now_ms:  # newer notes are to count
+            packed = pack_record(replace(note, ts=now_ms - 1))
+            store.put_table(note_name(broker.broker), packed)
     store.put_cluster(
         replace(
             _moves_at(state, now_ms),
@@ -84,16 +87,6 @@ def set_later_times_to_now(store: StateStore) -> None:
             pauses=(),
         )
     )
-
-
-def _move_notes_back(brokers: Iterable[str], store: StateStore, now_ms: int) -> None:
-    """Moves the times of notes before `now_ms` after the cluster's time went back to it, so that
-    newer notes count.
-    """
-    for broker in brokers:
-        record = read_note(broker, store)
-        if record is not None and record.ts >= now_ms:
-            store.put_table(note_name(broker), pack_record(replace(record, ts=now_ms - 1)))
 
 
 def forget_report_times(broker: BrokerState) -> BrokerState:
