@@ -7,6 +7,7 @@ that meets figures it was not written for, sets aside one record or one round, a
 
 import re
 from collections.abc import Iterable
+from dataclasses import astuple
 from itertools import chain
 from math import isfinite
 from traceback import walk_tb
@@ -72,12 +73,10 @@ def check_plain(result: RoundResult) -> None:
     _check_finite((value for value in evidence if isinstance(value, float)), "evidence")
     names = ((skip.subject, skip.broker, *skip.names) for skip in result.round.skips)
     _check_kinds(chain.from_iterable(names), _TEXT | _NONE, "names of a skip")
-    for command in result.commands:
-        moves = (command.bundle, command.source, command.destination)
-        _check_kinds(moves, _TEXT | _NONE, "names of a command")
-        expected = command.expected
-        after = (expected.source_after, expected.destination_after)
-        _check_figures((expected.source_before, expected.destination_before, *after), "usages")
+    moves = ((one.bundle, one.source, one.destination) for one in result.commands)
+    _check_kinds(chain.from_iterable(moves), _TEXT | _NONE, "names of a command")
+    usages = (astuple(command.expected) for command in result.commands)
+    _check_figures(chain.from_iterable(usages), "usages")
     _check_round(result.round)
     _check_memory(result.memory)
 
@@ -86,8 +85,7 @@ def _check_round(record: Round) -> None:
     _check_figures((*record.usage.values(), *record.usage_after.values()), "usages")
     bounds, forecast = record.certificate, record.forecast
     if bounds is not None:
-        figures = (bounds.spread, bounds.best_spread, bounds.moved, bounds.least_to_move)
-        _check_figures(figures, "bounds of a certificate")
+        _check_figures(astuple(bounds), "bounds of a certificate")
     if forecast is not None:
         _check_figures((forecast.error,), "the error of a forecast")
         counts = (forecast.useless_rounds, forecast.returns, forecast.useless_moves)
