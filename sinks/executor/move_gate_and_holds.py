@@ -20,11 +20,11 @@ from sinks.pulsar_api.frozen_brokers import Probe, probe
 from strategies.errors import CallFailed, SettingsError, Unauthorized
 from strategies.executor.admission import Objection, unowned_objection
 from strategies.executor.gate_and_breaker import (
+    BEING_TRIED,
     BreakerState,
     GateFacts,
     GateRules,
     MoveResult,
-    being_tried,
     breaker_objection,
     breaker_state,
     gate_objection,
@@ -204,7 +204,7 @@ class Breaker:
         """The reason against this move now."""
         state = self.state()
         if state.code == "trying" and self._tried not in (None, command_id):
-            return being_tried()
+            return BEING_TRIED
         return breaker_objection(state, self._rules, self._clock_ms())
 
     def begin(self, command_id: str) -> Objection | None:

@@ -208,11 +208,10 @@ def breaker_objection(state: BreakerState, rules: BreakerRules, now_ms: int) -> 
     )
 
 
-def being_tried() -> Objection:
-    """The objection to every other move while one is tried."""
-    return _refused(
-        "breaker-open", "one move is being tried after failures; if it succeeds, the others go on"
-    )
+#: The objection to every other move while one is tried.
+BEING_TRIED = _refused(
+    "breaker-open", "one move is being tried after failures; if it succeeds, the others go on"
+)
 
 
 def _after_pause(state: BreakerState, now_ms: int) -> BreakerState:

@@ -141,7 +141,7 @@ def screen(round_input: RoundInput, rules: Rules) -> Screening:
 
 
 def _policy_skips(round_input: RoundInput, rules: Rules) -> Iterator[Skip]:
-    for why in policies_of(round_input).complaints:
+    for why in _parse_policies(round_input.state.policies).complaints:
         yield Skip("cluster", (round_input.cluster,), "unreadable-policies", why)
     for why in _unmatched_patterns(round_input, rules):
         yield Skip("cluster", (round_input.cluster,), "isolation-unmatched", why)
@@ -210,12 +210,8 @@ def _clock_text(lead_ms: int, few: bool) -> str:
     )
 
 
-def policies_of(round_input: RoundInput) -> PoliciesView:
-    """Returns the cluster's policies; equal texts are parsed once."""
-    return _parse_policies(round_input.state.policies)
-
-
 def _parse_policies(text: str | None) -> PoliciesView:
+    """Returns the policies of a snapshot; equal texts are parsed once."""
     return _read(text) if _is_small(text) else _read_large(text)
 
 
@@ -227,7 +223,10 @@ def _unmatched_patterns(round_input: RoundInput, rules: Rules) -> tuple[str, ...
     """Returns a sentence for each isolation policy with patterns that match no broker, those
     without figures included. Equal policies and brokers are compared once.
     """
-    if round_input.state.policies is None or not policies_of(round_input).isolation:
+    if (
+        round_input.state.policies is None
+        or not _parse_policies(round_input.state.policies).isolation
+    ):
         return ()
     names = tuple(
         sorted({*(broker.broker for broker in round_input.brokers), *round_input.state.missing})
@@ -277,7 +276,7 @@ def view_of(
         for state in live
         if state.broker not in draining
     )
-    policies = policies_of(round_input)
+    policies = _parse_policies(round_input.state.policies)
     if rules.isolation_by_id:
         policies = replace(policies, by_id=True)
     cooling = of_all_moves(round_input.state, round_input.now_ms, rules.round.cool_down_ms)

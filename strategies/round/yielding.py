@@ -8,6 +8,7 @@ from strategies.cluster.budget import HOUR_MS
 from strategies.cluster.cool_downs import of_foreign_moves
 from strategies.cluster.model import Skip
 from strategies.cluster.rival_state import ForeignMove, Rivals, forget_old_commands
+from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.settings import RivalSettings
 from strategies.states_and_advice_of_codes import NEXT_ROUNDS, Meaning, Refusal
 
@@ -115,7 +116,7 @@ def rival_skips(
     if rest:
         recent = [move for move in rivals.moves if move.ts >= now_ms - rest_ms]
         text = (
-            f"something else moved {_number(len(recent), 'bundle')} ({_paths(recent)}); "
+            f"something else moved {counted(len(recent), 'bundle')} ({_paths(recent)}); "
             f"{describe_rival(rivals)}; "
             f"each rests for round.cool_down_ms = {rest_ms}"
         )
@@ -132,7 +133,7 @@ def _yielding_skip(rivals: Rivals, cluster: str, now_ms: int, settings: RivalSet
     since_ms = min((move.ts for move in moves), default=rivals.yielding_ms or now_ms)
     last_ms = max((move.ts for move in rivals.moves), default=now_ms)
     text = (
-        f"something else has moved {_number(len(moves), 'bundle')} in "
+        f"something else has moved {counted(len(moves), 'bundle')} in "
         f"{_minutes(now_ms - since_ms)} ({_paths(moves)}), the last one "
         f"{_minutes(now_ms - last_ms)} ago; {describe_rival(rivals)}; rounds act again after "
         f"{_minutes(calm_ms(rivals, settings))} (rivals.calm_ms) without such a move"
@@ -158,10 +159,6 @@ def _paths(moves: Sequence[ForeignMove]) -> str:
     ways = [f"{count} from {source} to {to}" for (source, to), count in ranked[:_NAMED]]
     others = len(ranked) - _NAMED
     return ", ".join([*ways, *([f"{others} other ways"] if others > 0 else [])])
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _minutes(ms: int) -> str:
