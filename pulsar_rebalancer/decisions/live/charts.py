@@ -73,12 +73,12 @@ def _table(rounds: Sequence[PackedRound], names: Sequence[str]) -> Floats:
     """Usage by broker and round; NaN where a round does not have a broker."""
     table = np.full((len(names), len(rounds)), np.nan)
     row_of = {name: row for row, name in enumerate(names)}
-    rows: dict[int, NDArray[np.intp]] = {}
+    rows_of = {
+        places: np.array([row_of[name] for name in places.names], dtype=np.intp)
+        for places in dict.fromkeys(one.places for one in rounds)
+    }
     for column, one in enumerate(rounds):
-        key = id(one.places)
-        if key not in rows:
-            rows[key] = np.array([row_of[name] for name in one.places.names], dtype=np.intp)
-        table[rows[key], column] = one.usage
+        table[rows_of[one.places], column] = one.usage
     return table
 
 

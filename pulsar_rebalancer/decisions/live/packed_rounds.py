@@ -89,20 +89,17 @@ def packed(done: Round, before: PackedRound | None, changed: int) -> PackedRound
 def _places(done: Round, before: PackedRound | None) -> BrokerPlaces:
     names = tuple(dict.fromkeys([*done.brokers, *done.usage, *done.usage_after]))
     if before is not None:
-        if names == before.places.names:
-            return before.places
         known = before.places.by_name
         if all(name in known for name in names):
-            return before.places  # a broker that has left: its usage is NaN
+            return before.places  # the usage of a broker that has left is NaN
         names = tuple(before.places.names[known[name]] if name in known else name for name in names)
     return BrokerPlaces(names, {name: place for place, name in enumerate(names)})
 
 
 def _array(usage: Mapping[str, float], places: BrokerPlaces) -> Floats:
     found = np.full(len(places.names), np.nan)
-    if usage:
-        by_name = places.by_name
-        found[[by_name[name] for name in usage]] = list(usage.values())
+    by_name = places.by_name
+    found[[by_name[name] for name in usage]] = list(usage.values())
     found[~np.isfinite(found)] = np.nan
     found.setflags(write=False)
     return found
@@ -117,11 +114,10 @@ def _levels(usage: Floats) -> tuple[float, ...] | None:
 
 
 def _shared(
-    names: tuple[str, ...], known: Mapping[str, str], *alike: tuple[str, ...]
+    names: tuple[str, ...], known: Mapping[str, str], before: tuple[str, ...]
 ) -> tuple[str, ...]:
-    for other in alike:
-        if names == other:
-            return other
+    if names == before:
+        return before
     return tuple(known.get(name, name) for name in names)
 
 

@@ -346,10 +346,5 @@ def _answers(log: DecisionLog, command: Command) -> tuple[str, bool]:
 
 def names_of(rounds: Sequence[PackedRound]) -> list[str]:
     """All brokers of these rounds, in the order in which they first appear."""
-    found: dict[str, None] = {}
-    known: set[int] = set()
-    for one in rounds:
-        if id(one.places) not in known:
-            known.add(id(one.places))
-            found |= dict.fromkeys(one.places.names)
-    return list(found)
+    places = dict.fromkeys(one.places for one in rounds)  # rounds share them
+    return list(dict.fromkeys(name for one in places for name in one.names))

@@ -2,7 +2,6 @@
 people decided; and answers to a search, from the same code as `rebalancer explain`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pulsar_rebalancer.decisions.explain.explanation_lines import located_lines
@@ -56,7 +55,13 @@ def plans(one: LiveCluster, settings: PlanSettings) -> Document:
         "version": one.version,
         "required": settings.required,
         "why_not": settings.why_not,
-        "open": [{**_plan(plan), "commands": _commands(plan, one)} for plan in opened],
+        "open": [
+            {
+                **_plan(plan),
+                "commands": [_command(given, one) for given in plan.commands[:MOST_COMMANDS]],
+            }
+            for plan in opened
+        ],
         "decided": [_plan(plan) for plan in decided[:MOST_DECIDED]],
         "pause": None
         if pause is None
@@ -108,10 +113,6 @@ def _pending_pause(one: LiveCluster) -> Document | None:
         return None
     newest = max(asked, key=lambda given: given.ts)
     return {"action": newest.action, "by": newest.by, "reason": newest.reason, "ts": newest.ts}
-
-
-def _commands(plan: Plan, one: LiveCluster) -> Sequence[Document]:
-    return [_command(given, one) for given in plan.commands[:MOST_COMMANDS]]
 
 
 def _command(given: PlannedCommand, one: LiveCluster) -> Document:

@@ -67,12 +67,8 @@ class LiveTopics:
         self._health = {
             name: TopicHealth(name, str(topic)) for name, topic in connections.topics.named()
         }
-        self._snapshot = LiveSnapshot(topics=tuple(self._health.values()))
-
-    @property
-    def snapshot(self) -> LiveSnapshot:
-        """The newest one."""
-        return self._snapshot
+        #: The newest one.
+        self.snapshot = LiveSnapshot(topics=tuple(self._health.values()))
 
     @contextmanager
     def running(self, on_turn: Callable[[LiveSnapshot], None] = lambda _: None) -> Iterator[None]:
@@ -181,14 +177,14 @@ class LiveTopics:
             self._dirty.wait(_TICK_S)
             self._dirty.clear()
             self._renew()
-            on_turn(self._snapshot)
+            on_turn(self.snapshot)
             self._stop.wait(_SNAPSHOT_S)
 
     def _renew(self) -> None:
         now_ms, paused, starting = self._now_ms(), self._paused(), self._starting()
         with self._lock:
             self._fold.tick(now_ms)
-            self._snapshot = LiveSnapshot(
+            self.snapshot = LiveSnapshot(
                 version=self._fold.version,
                 clusters={name: one for name, one in self._fold.clusters(now_ms).items() if name},
                 topics=tuple(self._health.values()),
