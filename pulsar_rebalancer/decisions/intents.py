@@ -174,8 +174,6 @@ class IntentAnswers:
         self._rounds = FollowedTopic(topics.rounds, connections, since_ms, log)
         self._rejected = FollowedTopic(topics.rejected, connections, since_ms, log)
         self._last = _place(known)
-        #: The last rounds that there were.
-        self.newest = [known]
         self._refused: dict[bytes, str] = {}
 
     def rounds(self) -> list[Round]:
@@ -187,8 +185,7 @@ class IntentAnswers:
         }
         if found:
             self._last = max(found)
-            self.newest = [found[place] for place in sorted(found)]
-        return self.newest if found else []
+        return [found[place] for place in sorted(found)]
 
     def rejection(self, id_: str) -> str | None:
         """The reason why a record was rejected before any round saw it; None if it was not."""

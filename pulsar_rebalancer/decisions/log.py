@@ -276,13 +276,9 @@ def decode_decision(kind: str, value: bytes, key: SigningKey | None = None) -> D
     return record
 
 
-def _published(value: bytes) -> LoggedCommand:
-    return LoggedCommand(decode_command(value), command_digest(value))
-
-
 _DECODERS: Mapping[str, Callable[[bytes], DecisionRecord]] = {
     "rounds": decode_round,
-    "commands": _published,
+    "commands": lambda value: LoggedCommand(decode_command(value), command_digest(value)),
     "outcomes": decode_answer,
     "approvals": decode_approval,
 }

@@ -100,11 +100,6 @@ class Plan:
     spread_after: float | None
     counted: int
 
-    @property
-    def is_undecided(self) -> bool:
-        """True if it waits for a person."""
-        return self.state == "waiting" and self.decision is None
-
 
 def read_plans(connections: Connections, since_ms: int | None = None) -> DecisionLog:
     """Reads what plans are made of; a file topic that does not exist yet is empty. Commands and

@@ -167,7 +167,7 @@ class PresentCluster:
         name, topic = word.rpartition("://")[2], namespace_and_topic(word)
         if is_system_bundle(name) or is_system_bundle(f"{name}/"):
             raise IntentError(f"{word} belongs to Pulsar and never moves [system-bundle].")
-        found = [word] if word in self.bundles else self._bundles_in(word)
+        found = sorted(one for one in self.bundles if word in (one, namespace_of(one)))
         if topic is not None and not found:
             found = bundles_of_topic(*topic, self.bundles)
         if not found:
@@ -178,9 +178,6 @@ class PresentCluster:
                 "their busiest bundles only, and others cannot be moved by hand."
             )
         return found
-
-    def _bundles_in(self, namespace: str) -> list[str]:
-        return sorted(one for one in self.bundles if namespace_of(one) == namespace)
 
 
 def read_present(

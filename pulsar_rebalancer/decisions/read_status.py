@@ -73,7 +73,7 @@ class ClusterStatus:
     @property
     def undecided(self) -> Plan | None:
         """The newest plan that no person has decided, None without any: it is the state."""
-        return next((plan for plan in self.plans if plan.is_undecided), None)
+        return next((plan for plan in self.plans if plan.decision is None), None)
 
 
 @dataclass(frozen=True, slots=True)

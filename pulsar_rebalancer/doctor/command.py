@@ -188,7 +188,7 @@ def examine(
         findings += limit.run("spark start", lambda: [java_python_and_spark.check_spark_start(job)])
     findings += java_python_and_spark.check_shipped(job)
     if settings is not None:
-        findings += _of_settings(settings, shadow, _failed(tokens, "token expiry"), limit)
+        findings += _of_settings(settings, shadow, _has(tokens, "token expiry", failed=True), limit)
     return findings
 
 
@@ -208,7 +208,7 @@ def examine_job(
             for finding in admin_and_clocks.check_tokens(settings)
             if finding.check == "token expiry"
         ]
-        if _failed(tokens, "token expiry"):
+        if _has(tokens, "token expiry", failed=True):
             return tokens
     return limit.run("job", lambda: [check_job(job, engine, wall_clock_ms(), expected=True)])
 
@@ -245,7 +245,7 @@ def _of_settings(
     topics = limit.run(
         "topics", lambda: disk_and_topics.check_topics(settings.connections, expired=expired)
     )
-    readable = _usable(topics, "topic commands")
+    readable = _has(topics, "topic commands", failed=False)
     clusters = admin_and_clocks.cluster_checks(settings, shadow)
     return [
         *disk,
@@ -273,7 +273,7 @@ def _of_settings(
 def _of_rounds(
     job: JobSettings, engine: EngineSettings, topics: Sequence[Finding], limit: TimeLimit
 ) -> list[Finding]:
-    if not _usable(topics, "topic rounds"):
+    if not _has(topics, "topic rounds", failed=False):
         return [
             Finding(
                 check,
@@ -293,12 +293,9 @@ def _of_rounds(
     ]
 
 
-def _failed(findings: Sequence[Finding], check: str) -> bool:
-    return any(finding.check == check and finding.status == "fail" for finding in findings)
-
-
-def _usable(findings: Sequence[Finding], check: str) -> bool:
-    return any(finding.check == check and finding.status != "fail" for finding in findings)
+def _has(findings: Sequence[Finding], check: str, *, failed: bool) -> bool:
+    """True if one of the findings is of this check, which has failed or has not."""
+    return any(one.check == check and (one.status == "fail") == failed for one in findings)
 
 
 def _settings(

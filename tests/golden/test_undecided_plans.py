@@ -77,7 +77,7 @@ def a_plan_that_a_person_has_decided(_: Path) -> Iterator[str]:
     at_ms = plan.ts + 1_000
     given = approval_for(plan, "approve", by="anna", reason="fits", now_ms=at_ms, new_id="1")
     (decided,) = plans_of(replace(history(told), approvals=(given,)), told[0][-1].ts)
-    assert (plan.is_undecided, decided.is_undecided) == (True, False)
+    assert (plan.decision, decided.decision is None) == (None, False)
     one = ClusterStatus("c", told[0][-1], plans=(decided,))
     yield from status_lines(Status((one,), {}, ()), NO_PAUSE, plan.ts + 2_000, RoundSettings())
 

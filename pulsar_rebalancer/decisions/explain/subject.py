@@ -3,7 +3,7 @@ related one such as a topic, and looks up the broker that listed a bundle last.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -55,8 +55,8 @@ class ExplainedSubject:
 class Located:
     """A subject, and the part of the log that mentions it: one epoch per cluster.
 
-    `elsewhere`: older epochs that mention it too. `owner`: the broker of a bundle that no round
-    mentions.
+    `elsewhere`: older epochs that mention it too, newest first. `owner`: the broker of a bundle
+    that no round mentions.
     """
 
     subject: ExplainedSubject
@@ -84,7 +84,9 @@ def locate(
         asked = [log.of_newest_rounds()]
     for age, part in enumerate(asked):
         if (subject := meaning(word, part)) is not None:
-            return Located(subject, part, _elsewhere(subject, asked[age + 1 :]))
+            older = [other for other in asked[age + 1 :] if _knows(subject, other)]
+            epochs = {epoch for other in older for epoch in other.epochs}
+            return Located(subject, part, tuple(sorted(epochs, reverse=True)))
     if (
         parts
         and ("/" in word or _RANGE.fullmatch(word))
@@ -113,26 +115,13 @@ def owners_in(source: Source | None, access: TopicAccess, cluster: str | None) -
     return found
 
 
-def _elsewhere(subject: ExplainedSubject, older: Sequence[DecisionLog]) -> tuple[int, ...]:
-    """Epochs, newest first."""
-    return tuple(
-        sorted(
-            {epoch for part in older if _knows(subject, part) for epoch in part.epochs},
-            reverse=True,
-        )
-    )
-
-
 def _knows(subject: ExplainedSubject, log: DecisionLog) -> bool:
-    match subject.kind:
-        case "round":
-            return _is_round(subject.name, log)
-        case "broker":
-            return subject.name in _brokers(log)
-        case "bundle":
-            return subject.name in _bundles(log)
-        case _:
-            return False
+    names: dict[str, Collection[str]] = {
+        "round": [str(one.round) for one in log.rounds],
+        "broker": _brokers(log),
+        "bundle": _bundles(log),
+    }
+    return subject.name in names.get(subject.kind, ())
 
 
 def _is_round(word: str, log: DecisionLog) -> bool:
