@@ -313,14 +313,10 @@ def _work(state: RollState, broker: str) -> str:
     drain = state.drain(broker)
     if broker not in state.brokers("draining") or drain is None:
         return f"waits for {broker} to come back"
-    obstacle = f"; {state.seen.obstacle}" if state.seen.obstacle else ""
-    return f"{_drain_line(drain)}{obstacle}"
-
-
-def _drain_line(drain: IntentStatus) -> str:
-    advice = f". {drain.advice}" if drain.state == "blocked" and drain.advice else ""
     left = f"; about {age(drain.left_ms)} left" if drain.left_ms else ""
-    return f"{drain.broker}: {drain.text}{left}{advice}"
+    advice = f". {drain.advice}" if drain.state == "blocked" and drain.advice else ""
+    obstacle = f"; {state.seen.obstacle}" if state.seen.obstacle else ""
+    return f"{broker}: {drain.text}{left}{advice}{obstacle}"
 
 
 def _finish(state: RollState) -> RollStep:

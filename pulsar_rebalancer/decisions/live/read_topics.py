@@ -25,8 +25,6 @@ from strategies.errors import RebalancerError, WireError
 
 #: Records published within this time are read; of other topics, those of a day.
 _PAST_MS = {"telemetry": 600_000, "rejected": 600_000}
-#: Rounds per cluster that the page keeps.
-_ROUNDS = 500
 #: Pause (s) after a read that brought nothing, between two snapshots, and between two looks at what
 #: changes with time only.
 _IDLE_S, _SNAPSHOT_S, _TICK_S = 0.3, 0.5, 5.0
@@ -52,7 +50,7 @@ class LiveTopics:
         """
         self._connections, self._now_ms = connections, now_ms
         self._paused, self._starting, self._log = paused, starting, log
-        self._fold = LiveFold(_ROUNDS)
+        self._fold = LiveFold()
         #: Signatures of approvals are checked by executors.
         self._keys = {
             "commands": usable_key(
