@@ -68,7 +68,7 @@ def test_the_job_does_what_the_preview_shows(job: FoldingJob) -> None:
 
 
 def test_it_shows_both_brokers_and_what_moves(job: FoldingJob) -> None:
-    """Half of the traffic takes with it half of the usage above that of a broker without traffic."""
+    """Half of the traffic leaves, with half of the usage above that of a broker without any."""
     one = shown(job)
 
     assert one.command
