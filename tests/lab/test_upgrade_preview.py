@@ -259,6 +259,6 @@ def test_the_first_sentence(
 def test_clients_that_no_report_counts_are_not_guessed() -> None:
     upgrade, unknown = Upgrade({}, "4.2", "5.0"), RunEffects(timeline(5, 2, clients=nan))
     assert "reconnect" not in details(upgrade, unknown, unknown)
-    assert unknown.as_json()["clients_disturbed"] is None
+    assert unknown.effects_as_json()["clients_disturbed"] is None
     counted = RunEffects(timeline(5, 2))
     assert "because their bundle moves, 6 times with both." in details(upgrade, counted, counted)

@@ -88,7 +88,7 @@ def _by_cluster(recording: Path, answers: Sequence[BacktestResult]) -> list[list
         ]
         for name in names
     ]
-    known = [one for one in clusters if not isnan(one[0].summary.mean_spread)]
+    known = [one for one in clusters if not isnan(one[0].mean_spread)]
     if not known:
         raise SinkError(
             f"{recording}: no broker has load in any round; record the brokers' load reports too."
@@ -122,7 +122,7 @@ def _table(effects: Sequence[RunEffects]) -> console.Sheet:
 
 def _show_moves(upgrade: Upgrade, after: RunEffects) -> None:
     """The first moves after the upgrade."""
-    moves = after.summary.moves
+    moves = after.moves
     if not moves:
         return
     more = f", the first {_LISTED} of {len(moves)}" if len(moves) > _LISTED else ""
@@ -191,7 +191,7 @@ def _run_as_json(
 ) -> dict[str, Any]:
     made, run = run_as_json(job, answer), plan.runs[place]
     clusters = [
-        {**figures, "effects": RunEffects(line).as_json()}
+        {**figures, "effects": RunEffects(line).effects_as_json()}
         for figures, line in zip(made["clusters"], answer.timelines, strict=True)
     ]
     return {"of": run.of, "version": run.release, **made, "clusters": clusters}

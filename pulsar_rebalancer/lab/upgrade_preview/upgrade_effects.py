@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from math import isnan, nan
 from typing import Any
 
@@ -13,7 +11,6 @@ from pulsar_rebalancer.lab.report.chart_data import moved_traffic
 from pulsar_rebalancer.lab.report.page import PageTable, render
 from pulsar_rebalancer.lab.report.timeline_summary import Summary, count, duration
 from pulsar_rebalancer.lab.report.verdict import FEW_ROUNDS, NextStep, ReportVerdict
-from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.lab.upgrade_preview.planned_runs import PreviewPlan
 from pulsar_rebalancer.settings.broker_conf.converted_conf_text import short_value
 from pulsar_rebalancer.settings.broker_conf.keys import class_name
@@ -21,56 +18,43 @@ from pulsar_rebalancer.settings.broker_conf.upgrade import StrategyPair, Upgrade
 from strategies.ordered_sum import ordered_sum
 
 
-@dataclass(frozen=True)
-class RunEffects:
-    """Figures of a run beside those of its summary."""
-
-    run: Timeline
-
-    @cached_property
-    def summary(self) -> Summary:
-        """Evenness and moves, as a back-test has them."""
-        return Summary(self.run)
-
-    @property
-    def moves(self) -> int:
-        """Number of moves."""
-        return len(self.summary.moves)
+class RunEffects(Summary):
+    """A run's summary, and what else a preview shows of it."""
 
     @property
     def per_day(self) -> float:
         """Moves a day; NaN for less than a day, from which none follow."""
-        return self.moves / self.summary.days if self.summary.days >= 1 else nan
+        return len(self.moves) / self.days if self.days >= 1 else nan
 
     @property
     def bundles(self) -> int:
         """Number of different bundles that moved."""
-        return len({move.bundle for move in self.summary.moves})
+        return len({move.bundle for move in self.moves})
 
     @property
     def clients(self) -> float:
         """Producers and consumers that reconnected: those of each bundle before each of its moves;
         NaN if no number is known.
         """
-        known = [move.clients for move in self.summary.moves if not isnan(move.clients)]
+        known = [move.clients for move in self.moves if not isnan(move.clients)]
         return ordered_sum(known) if known or not self.moves else nan
 
     @property
     def first_ms(self) -> int | None:
         """Time of the first round with a move."""
-        return min((self._time(one.round) for one in self.summary.moves), default=None)
+        return min((self._time(one.round) for one in self.moves), default=None)
 
     @property
     def busiest(self) -> tuple[int, int] | None:
         """Time and number of moves of the round with the most of them."""
-        by_round = Counter(move.round for move in self.summary.moves)
+        by_round = Counter(move.round for move in self.moves)
         if not by_round:
             return None
         row = min(by_round, key=lambda row: (-by_round[row], row))
         return self._time(row), by_round[row]
 
-    def as_json(self) -> dict[str, Any]:
-        """Figures for JSON; None for unknown ones."""
+    def effects_as_json(self) -> dict[str, Any]:
+        """What the summary's JSON does not have; None for unknown figures."""
         when = self.busiest
         return {
             "moves_per_day": None if isnan(self.per_day) else round(self.per_day, 6),
@@ -97,12 +81,13 @@ def headline(upgrade: Upgrade, settings: str, before: RunEffects, after: RunEffe
     `default settings`.
     """
     new, old = f"Pulsar {upgrade.after}", f"Pulsar {upgrade.before}"
-    span = duration(round(after.summary.days * 86_400_000))
-    apart = [f"{one.summary.mean_spread:.1f}" for one in (after, before)]
+    span = duration(round(after.days * 86_400_000))
+    apart = [f"{one.mean_spread:.1f}" for one in (after, before)]
     points = "percentage points of load apart on average"
+    moving = _moving(new, old, len(before.moves), len(after.moves))
     return (
         f"In a simulation of the recorded {span} of your cluster, with {settings}, "
-        f"{_moving(new, old, before.moves, after.moves)}; the fullest and the emptiest broker are "
+        f"{moving}; the fullest and the emptiest broker are "
         f"{_both(new, old, apart, points)}."
     )
 
@@ -119,25 +104,25 @@ def is_short(*effects: RunEffects) -> bool:
 
 def _details(upgrade: Upgrade, before: RunEffects, after: RunEffects) -> Iterator[str]:
     new, old = upgrade.after, upgrade.before
-    highest = [f"{one.summary.highest_usage:.1f} %" for one in (after, before)]
+    highest = [f"{one.highest_usage:.1f} %" for one in (after, before)]
     if is_short(before, after):
         yield f"{number(after.run.rounds, 'round')} are too few to rely on."
     yield (
         f"The highest load of any broker is {_both(new, old, highest)}; load is that of a broker's "
         "fullest resource: CPU, memory or network."
     )
-    if not (isnan(before.clients) or isnan(after.clients)) and before.moves + after.moves:
+    if not (isnan(before.clients) or isnan(after.clients)) and (before.moves or after.moves):
         reconnects = [_times(one.clients) for one in (after, before)]
         yield (
             "Producers and consumers reconnect, because their bundle moves, "
             f"{_both(new, old, reconnects)}."
         )
-    returns = after.summary.returns
+    returns = after.returns
     if not isnan(returns) and returns:
         yield (
             f"With {new}, {number(round(returns), 'move')} "
             f"{'takes' if returns == 1 else 'take'} a bundle back within an hour; with {old}, "
-            f"{count(before.summary.returns)}."
+            f"{count(before.returns)}."
         )
     if after.busiest is not None and after.first_ms is not None:
         ts, most = after.busiest
@@ -256,25 +241,25 @@ def effect_rows(effects: Sequence[RunEffects]) -> list[list[str]]:
     return [
         ["strategy", *(one.run.strategy.partition("/")[0] for one in effects)],
         ["placement", *(one.run.placement for one in effects)],
-        ["moves", *(f"{one.moves:,}" for one in effects)],
+        ["moves", *(f"{len(one.moves):,}" for one in effects)],
         ["moves a day", *(figure(one.per_day) for one in effects)],
         ["bundles moved", *(f"{one.bundles:,}" for one in effects)],
-        ["moved back within an hour", *(count(one.summary.returns) for one in effects)],
-        ["traffic of all moves, in and out", *(moved_traffic(one.summary) for one in effects)],
+        ["moved back within an hour", *(count(one.returns) for one in effects)],
+        ["traffic of all moves, in and out", *(moved_traffic(one) for one in effects)],
         ["reconnects of clients", *(count(one.clients) for one in effects)],
         ["first move", *(_when(one.first_ms) for one in effects)],
         ["most in one round", *(_busiest(one) for one in effects)],
         [
             "load between fullest and emptiest broker, mean",
-            *(figure(one.summary.mean_spread, " points") for one in effects),
+            *(figure(one.mean_spread, " points") for one in effects),
         ],
         [
             "load between fullest and emptiest broker, end",
-            *(figure(one.summary.last_spread, " points") for one in effects),
+            *(figure(one.last_spread, " points") for one in effects),
         ],
         [
             "highest load of any broker",
-            *(figure(one.summary.highest_usage, " %") for one in effects),
+            *(figure(one.highest_usage, " %") for one in effects),
         ],
     ]
 
