@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import ElementHandle, Locator, Page, TimeoutError
 
 from pulsar_rebalancer.cli import exit_codes
-from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
+from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, closed_loop
 from pulsar_rebalancer.lab.simulation.timeline import Membership, Move, Timeline, Tracer
@@ -93,10 +93,14 @@ def a_month() -> Timeline:
 
 
 def written(
-    folder: Path, runs: Sequence[Timeline], said: str = "a test", several: Several | None = None
+    folder: Path,
+    runs: Sequence[Timeline],
+    said: str = "a test",
+    scenes: Sequence[str] = (),
+    tables: Sequence[PageTable] = (),
 ) -> Path:
     path = folder / "report.html"
-    write_page(path, render(runs, title=said, made_by=said, several=several))
+    write_page(path, render(runs, title=said, made_by=said, scenes=scenes, tables=tables))
     return path
 
 
@@ -185,8 +189,7 @@ def test_of_several_scenarios_one_is_chosen_and_its_runs_are_drawn(
     columns, row = ["scenario", "strategy", "spread"], ["one", "avg", "5"]
     sheet = PageTable("All of them", "how it was measured", columns, [row], [[], [], [0]], names=2)
     runs = [a_run("avg"), a_run("threshold"), a_run("threshold")]
-    several = Several(["one", "one", "two"], [sheet])
-    page = open_page(written(tmp_path, runs, several=several))
+    page = open_page(written(tmp_path, runs, scenes=["one", "one", "two"], tables=[sheet]))
     assert page.locator("#tables tbody tr").inner_text().split() == ["one", "avg", "●", "5"]
     assert not page.locator("#comparison-frame").is_visible()
     traces, choices = page.locator("#overlay .scatterlayer .trace"), page.locator("#choice label")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsar_rebalancer.lab.report.chart_data import comparison, counts, extremes, peaks
+from pulsar_rebalancer.lab.report.chart_data import comparison, extremes, peaks
 from pulsar_rebalancer.lab.report.page import render, write_page
 from pulsar_rebalancer.lab.report.timeline_summary import Summary
 from pulsar_rebalancer.lab.report.verdict import ReportVerdict, judge_runs
@@ -284,8 +284,9 @@ def test_a_peak_of_one_round_and_a_gap_survive_thinning() -> None:
 
 
 def test_no_move_is_lost_in_the_bins() -> None:
-    rows = np.array([0, 0, 7, 99])
-    assert counts(rows, 100, 10)[1].tolist() == [3, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    moves = [a_move(row) for row in (0, 0, 7, 1_199)]
+    moved = shown(a_run(*[(0.5, 0.5)] * 1_200, moves=moves))["churn"]["moved"]
+    assert (moved[0], moved[-1], sum(moved)) == (3, 1, 4)
 
 
 def test_the_page_is_the_same_bytes_each_time_and_refers_to_nothing_outside() -> None:

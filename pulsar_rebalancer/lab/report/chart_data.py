@@ -58,12 +58,6 @@ def peaks(values: Floats, bins: int) -> tuple[Ints, Floats]:
     return edges[:-1], np.fmax.reduceat(values, edges[:-1], axis=0)
 
 
-def counts(rows: Ints, total_rows: int, bins: int) -> tuple[Ints, Ints]:
-    """First row of each bin, and int64[bins]: number of `rows` in it."""
-    edges = bin_edges(total_rows, bins)
-    return edges[:-1], np.asarray(np.histogram(rows, edges)[0], dtype=np.int64)
-
-
 #: Maximum number of brokers that lines show; a heat map shows more.
 MOST_LINES = 12
 #: Number of bins of a chart; a line keeps up to four points per bin.
@@ -284,18 +278,18 @@ def _heat(line: Timeline, runs: int) -> dict[str, Any]:
 
 def _churn(line: Timeline) -> dict[str, Any]:
     """Moves per bin: bundles that left, and commands that were not applied."""
-    bins = min(line.rounds, 120) or 1
-    happened = np.array([move.round for move in line.moves if move.happened], dtype=np.int64)
-    begins, moved = counts(happened, max(1, line.rounds), bins)
-    other = np.array([move.round for move in line.moves if not move.happened], dtype=np.int64)
-    refused = counts(other, max(1, line.rounds), bins)[1]
     if not line.rounds:
         return {"t": [], "moved": [], "refused": [], "width": line.interval_ms}
+    edges = bin_edges(line.rounds, 120)
+    moved, refused = (
+        np.histogram([move.round for move in line.moves if move.happened is happened], edges)[0]
+        for happened in (True, False)
+    )
     return {
-        "t": line.times_ms[begins].tolist(),
+        "t": line.times_ms[edges[:-1]].tolist(),
         "moved": moved.tolist(),
         "refused": refused.tolist(),
-        "width": int(np.diff(bin_edges(line.rounds, bins)).max()) * line.interval_ms,
+        "width": int(np.diff(edges).max()) * line.interval_ms,
     }
 
 

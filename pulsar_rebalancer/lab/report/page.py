@@ -80,16 +80,6 @@ class PageTable:
     names: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
-    """Runs of several scenarios. `scenes`: the scenario of each run; `sheets`: tables in place of
-    the comparison of runs.
-    """
-
-    scenes: Sequence[str]
-    sheets: Sequence[PageTable]
-
-
 def can_write() -> bool:
     """Whether the plotting library is installed."""
     return find_spec("plotly") is not None
@@ -123,7 +113,7 @@ def render(
     made_by: str,
     steps: Sequence[NextStep] = (),
     verdict: ReportVerdict | None = None,
-    several: Several | None = None,
+    scenes: Sequence[str] = (),
     costs: PageTable | None = None,
     tables: Sequence[PageTable] = (),
     sections: Sequence[Mapping[str, object]] = (),
@@ -131,24 +121,24 @@ def render(
     """The HTML of the page about one run, or a comparison of several; equal runs give equal bytes.
 
     `made_by`: the command line, for the footer; `steps`: next steps, instead of those that follow
-    from the verdict; `verdict`: replaces the one that follows from the runs; `costs`: what
-    the moves have cost, behind their list; `tables`: before the comparison of runs; `sections`: the
+    from the verdict; `verdict`: replaces the one that follows from the runs; `scenes`: the scenario
+    of each run, if there are several: only runs of one scenario are compared; `costs`: what the
+    moves have cost, behind their list; `tables`: before the comparison of runs; `sections`: the
     page without runs, as `showSections` of report.js has them. Raises SettingsError if plotly is
     missing.
     """
     summaries = [Summary(run) for run in runs]
     verdict = verdict or judge_runs(summaries, steps)
-    scenes = [""] * len(runs) if several is None else several.scenes
     data = {
         "title": title,
         "made_by": made_by,
         "verdict": asdict(verdict),
         "runs": [
             {**run_figures(run, len(runs)), "scene": scene}
-            for run, scene in zip(summaries, scenes, strict=True)
+            for run, scene in zip(summaries, scenes or [""] * len(runs), strict=True)
         ],
-        "comparison": comparison(summaries) if len(summaries) > 1 and several is None else None,
-        "tables": [asdict(one) for one in (tables if several is None else several.sheets)],
+        "comparison": comparison(summaries) if len(summaries) > 1 and not scenes else None,
+        "tables": [asdict(one) for one in tables],
         "costs": [] if costs is None else [asdict(costs)],
         "sections": sections,
     }

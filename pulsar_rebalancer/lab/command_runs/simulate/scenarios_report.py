@@ -11,7 +11,7 @@ from pulsar_rebalancer.lab.command_runs.simulate import ratings
 from pulsar_rebalancer.lab.command_runs.simulate.ratings import Rated, rated
 from pulsar_rebalancer.lab.command_runs.simulate.tables import COLUMNS, LEGEND, cells
 from pulsar_rebalancer.lab.report.chart_data import best_rows
-from pulsar_rebalancer.lab.report.page import PageTable, Several, render, write_page
+from pulsar_rebalancer.lab.report.page import PageTable, render, write_page
 from pulsar_rebalancer.lab.report.verdict import NextStep, ReportVerdict
 from pulsar_rebalancer.lab.requested_runs import Made, grouped, median
 from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
@@ -47,10 +47,8 @@ def write(made: Sequence[Made], file: Path) -> None:
             title=f"{len(names)} scenarios",
             made_by=f"rebalancer simulate {' '.join(names)}",
             verdict=_verdict(made, found),
-            several=Several(
-                [one.scenario for one, _ in kept],
-                [*([] if found is None else [_ratings(found)]), _all(made)],
-            ),
+            scenes=[one.scenario for one, _ in kept],
+            tables=[*([] if found is None else [_ratings(found)]), _all(made)],
         ),
     )
 
