@@ -30,7 +30,6 @@ from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     RoundAnswer,
-    Step,
     closed_loop,
 )
 from pulsar_rebalancer.lab.strategy_goal import Goal, goal_of
@@ -273,7 +272,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     assert max(len(line.plain) for line in AnsiDecoder().decode(printed.getvalue())) <= width
 
 
-def one_step() -> Step:
+def one_step() -> RoundAnswer:
     return list(islice(closed_loop(skewed_cluster(), EngineDecider(EngineSettings())), 2))[-1]
 
 

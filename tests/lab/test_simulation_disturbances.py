@@ -73,7 +73,6 @@ def test_figures_of_bundles_are_noisy_and_those_of_brokers_are_not() -> None:
 
 def test_a_bundle_costs_more_or_less_than_its_traffic_shows_wherever_it_is() -> None:
     plain, world = _world(), _world(bundle_cost=0.35)
-    assert world.costs is not None
     assert 0.65 <= world.costs.min() < 0.8
     assert 1.2 < world.costs.max() <= 1.35
     for one in (plain, world):

@@ -20,7 +20,7 @@ from pulsar_rebalancer.decisions.read_status import ClusterStatus, Pause, Status
 from pulsar_rebalancer.decisions.status_screen import status_lines
 from pulsar_rebalancer.lab.replay.decisions import describe_round
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, Step, closed_loop
+from pulsar_rebalancer.lab.simulation.polled_cluster import EngineDecider, RoundAnswer, closed_loop
 from pulsar_rebalancer.watch.watch_loop import WatchScreen
 from sinks.wire.operator_records import command_digest
 from sinks.wire.record_encoding import encode_command
@@ -46,14 +46,16 @@ OF_THE_PLAN = (
 
 
 @cache
-def demo(strategy: str, mode: Mode = "fixed", moves_per_round: int | None = None) -> list[Step]:
+def demo(
+    strategy: str, mode: Mode = "fixed", moves_per_round: int | None = None
+) -> list[RoundAnswer]:
     """The first rounds of the demo's cluster, whose brokers have eight different usages."""
     limits = LimitSettings(moves_per_round=moves_per_round or LimitSettings().moves_per_round)
     decider = EngineDecider(EngineSettings(strategy, mode, limits=limits))
     return [*islice(closed_loop(skewed_cluster(), decider), 15)]
 
 
-def moving(strategy: str, mode: Mode = "fixed", moves_per_round: int | None = None) -> Step:
+def moving(strategy: str, mode: Mode = "fixed", moves_per_round: int | None = None) -> RoundAnswer:
     return next(step for step in demo(strategy, mode, moves_per_round) if step.commands)
 
 

@@ -10,7 +10,7 @@ from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
 from pulsar_rebalancer.lab.simulation.polled_cluster import (
     EngineDecider,
     PolledCluster,
-    Step,
+    RoundAnswer,
     closed_loop,
 )
 from strategies.cluster.model import MIB
@@ -35,7 +35,7 @@ ROUNDS = 40
 
 
 @cache
-def life(cluster: _Cluster, limits: LimitSettings = LimitSettings()) -> list[Step]:
+def life(cluster: _Cluster, limits: LimitSettings = LimitSettings()) -> list[RoundAnswer]:
     """The rounds of a cluster whose commands are all carried out."""
     usage, bundles, seed = cluster
     world = skewed_cluster("prod", seed, bundles, usage).world
@@ -43,12 +43,12 @@ def life(cluster: _Cluster, limits: LimitSettings = LimitSettings()) -> list[Ste
     return list(islice(closed_loop(PolledCluster(world, "prod", 0), decider), ROUNDS))
 
 
-def end(steps: list[Step]) -> float:
+def end(steps: list[RoundAnswer]) -> float:
     """Mean spread of the last ten rounds, in points."""
     return 10 * sum(one.round.spread.range for one in steps[-10:])
 
 
-def acting(steps: list[Step]) -> list[int]:
+def acting(steps: list[RoundAnswer]) -> list[int]:
     return [at for at, one in enumerate(steps) if one.commands]
 
 

@@ -19,7 +19,7 @@ from pulsar_rebalancer.lab.demo.plan import BUNDLES, CLUSTER, TOPICS, DemoPlan
 from pulsar_rebalancer.lab.report.page import can_write, render, shown_settings, write_page
 from pulsar_rebalancer.lab.report.verdict import NextStep
 from pulsar_rebalancer.lab.simulation.clusters import skewed_cluster
-from pulsar_rebalancer.lab.simulation.polled_cluster import Step
+from pulsar_rebalancer.lab.simulation.polled_cluster import RoundAnswer
 from pulsar_rebalancer.lab.simulation.telemetry_json import outcome_fields
 from pulsar_rebalancer.lab.simulation.timeline import Measured, Timeline, Tracer, unjudged
 from pulsar_rebalancer.lab.strategy_goal import Goal
@@ -37,7 +37,7 @@ class Result:
     plan: DemoPlan
     goal: Goal
     bundles: int
-    steps: tuple[Step, ...]
+    steps: tuple[RoundAnswer, ...]
     seconds: float
 
     @property
@@ -152,7 +152,7 @@ def _seen_from(here: Path, path: Path) -> str:
     return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
-def _round(step: Step, goal: Goal) -> dict[str, Any]:
+def _round(step: RoundAnswer, goal: Goal) -> dict[str, Any]:
     return {
         "round": step.round.round,
         "ts": step.round.ts,

@@ -37,7 +37,6 @@ from pulsar_rebalancer.lab.simulation.polled_cluster import (
     Decider,
     PolledCluster,
     RoundAnswer,
-    Step,
     closed_loop,
     outcome_reports,
 )
@@ -264,7 +263,7 @@ def modelled_cluster(
     return ModelledCluster(cluster, DemoTopics(topics, cluster), clock_ms, start_ms)
 
 
-def is_settled(steps: Sequence[Step], goal: Goal) -> bool:
+def is_settled(steps: Sequence[RoundAnswer], goal: Goal) -> bool:
     """Whether the last rounds reached the strategy's goal and none of them moved a bundle."""
     last = steps[-QUIET_ROUNDS:]
     return len(last) == QUIET_ROUNDS and all(
@@ -276,7 +275,7 @@ def run_demo(plan: DemoPlan, settings: EngineSettings, goal: Goal, screen: Scree
     """Runs the demo. Raises ChildFailed or PublishTimeout when the job fails, KeyboardInterrupt
     when the demo is stopped.
     """
-    began, steps = time.monotonic(), list[Step]()
+    began, steps = time.monotonic(), list[RoundAnswer]()
     cluster = skewed_cluster(CLUSTER, plan.seed, BUNDLES)
 
     def say(line: str) -> None:

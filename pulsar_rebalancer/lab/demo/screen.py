@@ -18,7 +18,7 @@ from pulsar_rebalancer.decisions.skip_and_certificate_texts import advice_text, 
 from pulsar_rebalancer.lab.demo.plan import BROKERS, BUNDLES, DemoPlan
 from pulsar_rebalancer.lab.demo.result import Result, files, next_commands
 from pulsar_rebalancer.lab.report.chart_data import setting_text
-from pulsar_rebalancer.lab.simulation.polled_cluster import Step
+from pulsar_rebalancer.lab.simulation.polled_cluster import RoundAnswer
 from pulsar_rebalancer.lab.simulation.timeline import unjudged
 from pulsar_rebalancer.lab.strategy_goal import Goal
 from strategies.cluster.model import Round
@@ -86,14 +86,14 @@ def extremes(record: Round) -> tuple[str, str]:
     return f"{short(busiest)} {100 * high:.1f} %", f"{short(idlest)} {100 * low:.1f} %"
 
 
-def decided(step: Step, goal: Goal) -> str:
+def decided(step: RoundAnswer, goal: Goal) -> str:
     """The decision of a round in a few words."""
     if step.commands:
         return f"{counted(len(step.commands), 'bundle')} to move"
     return "balanced, nothing to move" if goal.reached(step.round) else "nothing to move yet"
 
 
-def reasons(step: Step, goal: Goal) -> list[str]:
+def reasons(step: RoundAnswer, goal: Goal) -> list[str]:
     """One line per source broker with the reason of its first command, and what the round proves,
     if its strategy states it; without commands, why the busiest broker keeps its bundles, and what
     to do where moving bundles cannot help.
@@ -121,7 +121,7 @@ def closing(result: Result, program: str, here: Path) -> list[str]:
     return lines
 
 
-def _moves_of(source: str, step: Step) -> str:
+def _moves_of(source: str, step: RoundAnswer) -> str:
     """`8 bundles a → b, c; the first because …`. Destinations are taken from the outcomes, because
     an unload names none.
     """
@@ -207,7 +207,7 @@ class Screen:
             self.say([text])
         self._waiting_for, self._since = text, time.monotonic()
 
-    def step(self, step: Step) -> None:
+    def step(self, step: RoundAnswer) -> None:
         """Prints a round."""
         if not self._first:
             self._first = step.round.usage
@@ -273,7 +273,7 @@ class Screen:
         return table
 
 
-def _style(step: Step, goal: Goal) -> str:
+def _style(step: RoundAnswer, goal: Goal) -> str:
     """The colour of a spread."""
     if goal.reached(step.round):
         return "green"

@@ -100,12 +100,13 @@ class World:
         measurement and the round; None: all brokers measure at the round, and the next figures show
         the whole effect of a move. `catch_up`: factor by which consumers read a backlog faster than
         usual. `costs`: float64[bundles], factor by which a bundle uses more CPU than its traffic
-        shows; None = 1.
+        shows; None: 1 for all.
         """
         self.fleet, self.demand, self.ownership = fleet, demand, ownership
         self.dispatching, self.chance, self._catch_up_times = dispatching, chance, catch_up
-        self.names, self.costs = list(names), costs
+        self.names = list(names)
         brokers, bundles = len(self.fleet.names), len(self.names)
+        self.costs = np.ones(bundles) if costs is None else costs
         self._at_once = lag_s is None
         self.lag_s = np.zeros(brokers) if lag_s is None else lag_s
         self.present = self.fleet.joins_s == 0
@@ -155,7 +156,7 @@ class World:
         if self.dispatching is not None:
             traffic[[1, 3]] = np.minimum(traffic[[1, 3]], self.dispatching.held)
         owner = self.ownership.owner
-        costly = None if self.costs is None else self._summed(owner, traffic * self.costs)
+        costly = self._summed(owner, traffic * self.costs)
         usage = self.fleet.usage(self._summed(owner, traffic), costly)
         return np.where(self.present, usage, np.nan), traffic
 
@@ -184,8 +185,7 @@ class World:
         self.ownership.split(row)
         self.chance.split()
         self.backlog = np.append(self.backlog, 0.0)
-        if self.costs is not None:
-            self.costs = np.append(self.costs, self.costs[row])
+        self.costs = np.append(self.costs, self.costs[row])
         if self.dispatching is not None:
             self.dispatching.split()
         self.names[row] = f"{namespace}/{low}"
@@ -222,10 +222,9 @@ class World:
         """float64[bundles]: the part that is sent, less than 1 on a broker at its ceiling. Sets CPU
         and backlog as well.
         """
-        costs = 1.0 if self.costs is None else self.costs
-        carried = self._summed(self.ownership.owner, wanted[:4] * (now * costs)) + self._summed(
-            self.ownership.before, earlier[:4] * (was * costs)
-        )
+        carried = self._summed(
+            self.ownership.owner, wanted[:4] * (now * self.costs)
+        ) + self._summed(self.ownership.before, earlier[:4] * (was * self.costs))
         part = self.fleet.sent(carried, self.foreign)
         kept = part[np.maximum(self.ownership.owner, 0)]
         if self.dispatching is None:

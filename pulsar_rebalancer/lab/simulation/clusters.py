@@ -34,7 +34,7 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
         np.full(count, -PERIOD_S), np.zeros(count), np.zeros(scenario.bundles, dtype=np.int64)
     )
     costs = bundle_costs(scenario, streams["costs"])
-    if costs is not None and scenario.start.deal == "usage":
+    if scenario.start.deal == "usage":
         first = first * costs
     return World(
         names=[
@@ -55,12 +55,10 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
     )
 
 
-def bundle_costs(scenario: Scenario, stream: Stream) -> Floats | None:
-    """float64[bundles]: the factor by which each bundle uses more CPU than its traffic shows; None
-    if none does.
-    """
+def bundle_costs(scenario: Scenario, stream: Stream) -> Floats:
+    """float64[bundles]: the factor by which each bundle uses more CPU than its traffic shows."""
     part = scenario.disturbances.bundle_cost
-    return 1.0 + part * (2.0 * stream.uniform(scenario.bundles) - 1.0) if part else None
+    return 1.0 + part * (2.0 * stream.uniform(scenario.bundles) - 1.0)
 
 
 def bundle_names(namespace: str, bundles: int) -> Iterator[str]:

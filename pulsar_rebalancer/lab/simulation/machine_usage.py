@@ -57,12 +57,11 @@ class Fleet:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.minimum(1.0, np.where(demand > room, room / demand, 1.0))
 
-    def usage(self, totals: Floats, costly: Floats | None = None) -> Floats:
+    def usage(self, totals: Floats, costly: Floats) -> Floats:
         """float64[brokers]: the largest of CPU and network as a fraction, for totals float64[4,
-        brokers]. `costly`: the traffic that CPU is used for, where it differs.
+        brokers]. `costly`: the traffic that CPU is used for.
         """
-        paid = totals if costly is None else costly
-        cpu = np.minimum(self.cpu(paid[0] + paid[1], paid[2] + paid[3]), 100.0) / 100.0
+        cpu = np.minimum(self.cpu(costly[0] + costly[1], costly[2] + costly[3]), 100.0) / 100.0
         network = np.maximum(totals[2], totals[3]) * 8 / BITS_PER_KBIT / self.network_kbit
         return np.asarray(np.maximum(cpu, np.minimum(network, 1.0)), dtype=np.float64)
 

@@ -30,19 +30,13 @@ ANSWER_MS = 12
 
 @dataclass(frozen=True, slots=True)
 class RoundAnswer:
-    """The decision on one collection pass: the round and its commands in order of execution."""
+    """The decision on one collection pass: the round and its commands in order of execution, and
+    their outcomes, once they are carried out.
+    """
 
     round: Round
     commands: tuple[Command, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One iteration of the loop: the answer and the outcomes of its commands."""
-
-    round: Round
-    commands: tuple[Command, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...] = ()
 
 
 class Decider(Protocol):
@@ -122,7 +116,7 @@ class PolledCluster:
         )
 
 
-def closed_loop(cluster: PolledCluster, decider: Decider) -> Iterator[Step]:
+def closed_loop(cluster: PolledCluster, decider: Decider) -> Iterator[RoundAnswer]:
     """Iterates without end; each step takes one statistics period of virtual time. The caller stops
     the iteration.
     """
@@ -130,7 +124,7 @@ def closed_loop(cluster: PolledCluster, decider: Decider) -> Iterator[Step]:
     while True:
         answer = decider.decide([*outcome_reports(outcomes), *cluster.collect()])
         outcomes = cluster.carry_out(answer.commands, answer.round.ts)
-        yield Step(answer.round, answer.commands, outcomes)
+        yield replace(answer, outcomes=outcomes)
 
 
 def outcome_reports(outcomes: Sequence[Outcome]) -> tuple[OutcomeReport, ...]:

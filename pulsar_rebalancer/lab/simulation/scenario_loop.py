@@ -86,11 +86,10 @@ class SimulatedRun:
         """
         fleet, traffic = self.world.fleet, self.traffic
         rows = [fleet.names.index(name) for name in self.timeline.brokers]
-        sizes = (traffic[0] + traffic[1]) * fleet.per_message[0] + (
-            traffic[2] + traffic[3]
-        ) * fleet.per_byte[0]
-        if self.world.costs is not None:
-            sizes = sizes * self.world.costs
+        sizes = self.world.costs * (
+            (traffic[0] + traffic[1]) * fleet.per_message[0]
+            + (traffic[2] + traffic[3]) * fleet.per_byte[0]
+        )
         messages, data = float(traffic[:2].sum()), float(traffic[2:].sum())
         cost = messages * fleet.per_message + data * fleet.per_byte
         strength = cost[0] / cost if cost.min() > 0 else np.ones(len(cost))
