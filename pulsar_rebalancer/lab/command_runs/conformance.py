@@ -83,8 +83,8 @@ def _as_json(
     results = Counter(verdict.result for verdict in verdicts)
     body: dict[str, Any] = {
         "file": str(file),
-        "suite": ", ".join(sorted({verdict.suite for verdict in verdicts})),
-        "strategy": ", ".join(sorted({verdict.strategy for verdict in verdicts})),
+        "suite": ", ".join(sorted({verdict.case.suite for verdict in verdicts})),
+        "strategy": ", ".join(sorted({verdict.case.strategy for verdict in verdicts})),
         "total": len(verdicts),
         "identical": results["identical"],
         "different": results["different"],
@@ -95,7 +95,7 @@ def _as_json(
     }
     if listed:
         body["cases"] = [
-            {"id": verdict.case, "result": verdict.result, "rounds": verdict.rounds}
+            {"id": verdict.case.id, "result": verdict.result, "rounds": verdict.rounds}
             for verdict in verdicts
         ]
     return body
@@ -103,8 +103,9 @@ def _as_json(
 
 def _list(verdicts: Sequence[CaseResult]) -> Iterator[str]:
     for verdict in verdicts:
+        case = verdict.case
         rounds = counted(verdict.rounds, "round")
-        yield f"{verdict.result:<19} {verdict.case} ({verdict.suite}/{verdict.strategy}, {rounds})"
+        yield f"{verdict.result:<19} {case.id} ({case.suite}/{case.strategy}, {rounds})"
 
 
 def _readable(shown: Sequence[Difference]) -> Iterator[str]:

@@ -105,11 +105,6 @@ def extensible_weighted(figures: Figures, weights: Weights, memory_weight: float
     return max(weighted_usage(figures, weights), percent(figures.memory) * memory_weight / 100)
 
 
-#: Messages/s and bytes/s that Pulsar assumes of a bundle without figures (columns as in every
-#: traffic table).
-DEFAULT_TRAFFIC = (50.0, 50.0, 50_000.0, 50_000.0)
-
-
 class StatsData(TrafficData, frozen=True, rename="camel"):
     """Newest figures of a bundle."""
 
@@ -247,7 +242,7 @@ def signs(case: Case) -> dict[str, Any]:
 def summed_averages(
     bundles: Sequence[str],
     averages: Mapping[str, Floats],
-    default: Sequence[float] = DEFAULT_TRAFFIC,
+    default: Sequence[float],
 ) -> Floats:
     """float64[8]: short-term, then long-term messages/s and bytes/s of all `bundles` together.
 

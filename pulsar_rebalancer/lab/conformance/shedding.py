@@ -26,9 +26,9 @@ PLAN_OF_42 = frozenset({"plan", "destinations"})
 State = Callable[[Shedding, Mapping[str, Averages]], dict[str, Any]]
 
 
-def shed(strategy: str, state: State, case: Case) -> Played:
-    """Replays a case through one strategy of the registry. Raises SettingsError for a case of
-    another form.
+def shed(strategy: str, case: Case, state: State = lambda _, __: {}) -> Played:
+    """Replays a case through one strategy of the registry. `state`: compared besides the unloads,
+    by default nothing. Raises SettingsError for a case of another form.
     """
     entry, conf = SHEDDERS[strategy], case.envelope.conf
     settings: object = settings_of(entry.settings, conf, case.answered_by)
@@ -47,11 +47,6 @@ def shed(strategy: str, state: State, case: Case) -> Played:
 
 def _without(answer: Mapping[str, Any], fields: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in answer.items() if name not in fields}
-
-
-def nothing_else(_: Shedding, __: Mapping[str, Averages]) -> dict[str, Any]:
-    """For rules without state."""
-    return {}
 
 
 def averages(shedding: Shedding, _: Mapping[str, Averages]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from pulsar_rebalancer.lab.conformance.placement import (
     planned_by_name,
     smoothed_usage,
 )
-from pulsar_rebalancer.lab.conformance.shedding import averages, hits_and_plan, nothing_else, shed
+from pulsar_rebalancer.lab.conformance.shedding import averages, hits_and_plan, shed
 from pulsar_rebalancer.lab.conformance.splitting import (
     algorithms,
     hashing,
@@ -40,7 +40,13 @@ from pulsar_rebalancer.lab.conformance.splitting import (
 )
 from pulsar_rebalancer.lab.conformance.throttling import bucket, limiter
 from pulsar_rebalancer.lab.conformance.transfer import top_bundles, transfers
-from pulsar_rebalancer.lab.conformance.vectors import Case, Difference, Played, differences
+from pulsar_rebalancer.lab.conformance.vectors import (
+    Case,
+    Difference,
+    Envelope,
+    Played,
+    differences,
+)
 from strategies.errors import SettingsError
 
 
@@ -50,26 +56,19 @@ class CaseResult:
     difference says nothing new.
     """
 
-    case: str
-    suite: str
-    strategy: str
+    case: Envelope
     rounds: int
-    result: Literal["identical", "different"]
     differences: tuple[Difference, ...] = ()
+
+    @property
+    def result(self) -> Literal["identical", "different"]:
+        return "different" if self.differences else "identical"
 
 
 def compare(case: Case) -> CaseResult:
     """Plays one case and compares round by round, up to the first that differs."""
-    envelope = case.envelope
     rounds, found = _play(case, suite_of(case))
-    return CaseResult(
-        envelope.id,
-        envelope.suite,
-        envelope.strategy,
-        rounds,
-        "different" if found else "identical",
-        tuple(found),
-    )
+    return CaseResult(case.envelope, rounds, tuple(found))
 
 
 def _play(case: Case, suite: "Suite") -> tuple[int, list[Difference]]:
@@ -94,10 +93,10 @@ Suite = Callable[[Case], Played]
 #: All suites with vectors of Pulsar's classes: (suite, strategy) → adapter.
 SUITES: Mapping[tuple[str, str], Suite] = MappingProxyType(
     {
-        ("shedding", "ThresholdShedder"): partial(shed, "threshold", averages),
-        ("shedding", "OverloadShedder"): partial(shed, "overload", nothing_else),
-        ("shedding", "UniformLoadShedder"): partial(shed, "uniform", nothing_else),
-        ("shedding", "AvgShedder"): partial(shed, "avg", hits_and_plan),
+        ("shedding", "ThresholdShedder"): partial(shed, "threshold", state=averages),
+        ("shedding", "OverloadShedder"): partial(shed, "overload"),
+        ("shedding", "UniformLoadShedder"): partial(shed, "uniform"),
+        ("shedding", "AvgShedder"): partial(shed, "avg", state=hits_and_plan),
         ("placement", "LeastLongTermMessageRate"): partial(placed, "least_long_term_rate"),
         ("placement", "LeastResourceUsageWithWeight"): partial(
             placed, "least_resource_usage", state=smoothed_usage

@@ -51,16 +51,11 @@ class _Rate(msgspec.Struct, frozen=True):
         return DispatchRate(self.msg, self.byte, self.period, self.relative)
 
 
-class _Published(msgspec.Struct, frozen=True):
-    msg: float = 0.0
-    byte: float = 0.0
-
-
 class _Limiter(msgspec.Struct, frozen=True, rename="camel"):
     start_nanos: int
     ops: list[list[Any]]
     rate: _Rate | None = None
-    publish: _Published = _Published()
+    publish: dict[str, float] = {}
 
 
 class _Expected(msgspec.Struct, frozen=True):
@@ -172,7 +167,7 @@ def limiter(kind: str, case: Case) -> Played:
         if start.rate is None
         else start.rate.rate()
     )
-    published = PublishRate(start.publish.msg, start.publish.byte)
+    published = PublishRate(start.publish.get("msg", 0.0), start.publish.get("byte", 0.0))
     try:
         made = LIMITERS[kind](rate, start.start_nanos, published)
     except SettingsError:
