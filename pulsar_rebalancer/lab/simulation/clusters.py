@@ -49,7 +49,7 @@ def drawn_world(scenario: Scenario, seed: int) -> World:
             scenario.noise, scenario.bundles, count, streams["noise"], streams["client"]
         ),
         lag_s=streams["phase"].uniform(count) * (PERIOD_S - 1.0),
-        dispatching=limits_of(scenario, fleet, demand, PERIOD_S),
+        dispatching=limits_of(scenario, fleet, demand),
         catch_up=scenario.catch_up,
         costs=costs,
     )

@@ -159,9 +159,8 @@ class BucketLimiter:
             bytes=_filled(self.bytes, bytes_, now_ns),
         )
 
-    def charged(self, messages: int, bytes_: int, now_ns: int) -> "BucketLimiter":
-        """The limiter after these tokens are taken, if need be as debt."""
-        del now_ns  # `seen` adds tokens
+    def charged(self, messages: int, bytes_: int, _now_ns: int) -> "BucketLimiter":
+        """The limiter after these tokens are taken, if need be as debt; `seen` adds tokens."""
         return replace(
             self,
             messages=self.messages and token_bucket.charge(self.messages, messages),
@@ -202,12 +201,11 @@ class ClassicLimiter:
         cls,
         rate: DispatchRate,
         now_ns: int,
-        published: PublishRate = PublishRate(),
+        _published: PublishRate = PublishRate(),
     ) -> "ClassicLimiter":
         """A limiter with nothing used; a relative rate is the configured one until the first tick.
         Raises SettingsError for a period of 0.
         """
-        del published  # the first tick uses the publish rate
         return cls(rate, None, None).updated(rate, now_ns)
 
     def seen(self, now_ns: int, published: PublishRate = PublishRate()) -> "ClassicLimiter":
@@ -230,10 +228,9 @@ class ClassicLimiter:
         )
 
     def updated(
-        self, rate: DispatchRate, now_ns: int, published: PublishRate = PublishRate()
+        self, rate: DispatchRate, now_ns: int, _published: PublishRate = PublishRate()
     ) -> "ClassicLimiter":
         """The limiter with a new rate. Used units stay used, unless the limit is removed."""
-        del published
         period = rate.period_s * SECOND_NS
         return ClassicLimiter(
             rate,
@@ -251,9 +248,8 @@ class ClassicLimiter:
             )
         )
 
-    def rates(self, published: PublishRate = PublishRate()) -> Permits:
+    def rates(self, _published: PublishRate = PublishRate()) -> Permits:
         """Permits per period as of the last tick."""
-        del published
         return Permits(
             *(
                 _UNLIMITED if counter is None else counter.permits
@@ -280,7 +276,8 @@ def _bucket_rates(
 
 
 def _full(rate: BucketRate | None, now_ns: int) -> Bucket | None:
-    return None if rate is None else token_bucket.full(rate, now_ns)
+    """A new bucket with the tokens of one period and no debt."""
+    return None if rate is None else Bucket(rate.tokens, 0, now_ns, 0)
 
 
 def _filled(bucket: Bucket | None, rate: BucketRate | None, now_ns: int) -> Bucket | None:

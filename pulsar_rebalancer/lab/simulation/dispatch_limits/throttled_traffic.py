@@ -12,6 +12,7 @@ from math import ceil, fsum, inf
 
 import numpy as np
 
+from pulsar_rebalancer.lab.simulation.clock import PERIOD_S
 from pulsar_rebalancer.lab.simulation.demand import Demand, Part
 from pulsar_rebalancer.lab.simulation.dispatch_limits.limiters import (
     LIMITERS,
@@ -145,8 +146,7 @@ class Dispatching:
     limit held back; ∞ for others.
     """
 
-    def __init__(self, scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float) -> None:
-        self._period_s = period_s
+    def __init__(self, scenario: Scenario, fleet: Fleet, demand: Demand) -> None:
         self._limiter, self._fleet, self._demand = scenario.dispatch_limiter, fleet, demand
         of_namespace = {namespace.name: namespace.dispatch for namespace in scenario.namespaces}
         self._rules = [
@@ -188,11 +188,11 @@ class Dispatching:
         read = np.stack([part.rate_out * chance for part in parts])
         owed = np.stack([part.owed * chance for part in parts])
         with np.errstate(divide="ignore", invalid="ignore"):
-            left = np.where(read > 0, self.backlog / self._period_s / read, 0.0)
+            left = np.where(read > 0, self.backlog / PERIOD_S / read, 0.0)
         request = read * (1.0 + np.minimum(left, catch_up - 1.0))
         now, was = self._through(request, [part.rate_in * chance for part in parts], there)
         unsent = request * ((1.0 - now) * there.now + (1.0 - was) * there.was)
-        self.backlog = np.maximum(self.backlog + (owed - request + unsent) * self._period_s, 0.0)
+        self.backlog = np.maximum(self.backlog + (owed - request + unsent) * PERIOD_S, 0.0)
         self._sent = request * now
         out = self._out(self._sent)
         self.held = np.where((now < 1.0).any(axis=0), out, inf)
@@ -286,9 +286,7 @@ class Dispatching:
         """The numbers of the reads in each broker's window."""
         last = np.floor(end_s * (SECOND_NS / READ_INTERVAL_NS)).astype(np.int64)
         before = (
-            last - round(self._period_s / READ_INTERVAL_S)
-            if self._last_read is None
-            else self._last_read
+            last - round(PERIOD_S / READ_INTERVAL_S) if self._last_read is None else self._last_read
         )
         self._last_read = last
         return [
@@ -386,11 +384,7 @@ def _sure(rate: DispatchRate) -> tuple[float, float]:
     ) if rate.bytes > 0 else inf
 
 
-def limits_of(
-    scenario: Scenario, fleet: Fleet, demand: Demand, period_s: float
-) -> Dispatching | None:
-    """The dispatch limits of a scenario whose brokers measure every `period_s`; None if it states
-    none.
-    """
-    limits = Dispatching(scenario, fleet, demand, period_s)
+def limits_of(scenario: Scenario, fleet: Fleet, demand: Demand) -> Dispatching | None:
+    """The dispatch limits of a scenario; None if it states none."""
+    limits = Dispatching(scenario, fleet, demand)
     return limits if limits.limits_anything else None

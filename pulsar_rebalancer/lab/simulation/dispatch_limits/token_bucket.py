@@ -71,11 +71,6 @@ class Bucket:
         return self.tokens - self.pending
 
 
-def full(rate: BucketRate, now_ns: int) -> Bucket:
-    """A new bucket with the tokens of one period and no debt."""
-    return Bucket(rate.tokens, 0, now_ns, 0)
-
-
 def charge(bucket: Bucket, tokens: int) -> Bucket:
     """The bucket after a charge. Accepts any number of tokens."""
     return replace(bucket, pending=bucket.pending + tokens)
