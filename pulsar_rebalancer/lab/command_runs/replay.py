@@ -210,8 +210,8 @@ def _fail_on_imbalance(made: decisions.Decisions, settings: Settings) -> None:
     uneven = [last for last in made.last_rounds() if not goal.reached(last)]
     for last in uneven:
         console.progress(
-            f"{last.cluster}: a spread of {goal.spread(last):.1f} points ({goal.rule.measure}), "
-            f"{goal.verdict(last)}"
+            f"{last.cluster}: a spread of {goal.spread(last):.1f} points "
+            f"({goal.strategy.goal.measure}), {goal.verdict(last)}"
         )
     if uneven:
         raise typer.Exit(exit_codes.IMBALANCED)

@@ -62,7 +62,8 @@ class Result:
     def sentence(self) -> str:
         """The sentence that ends the demo."""
         first, last = self.spreads
-        change = f"the spread ({self.goal.rule.measure}) went from {first:.1f} to {last:.1f} points"
+        measure = self.goal.strategy.goal.measure
+        change = f"the spread ({measure}) went from {first:.1f} to {last:.1f} points"
         effort = f"{self.moved} of {self.bundles} bundles were moved in {len(self.steps)} rounds"
         outcome = f"{change}, {self.goal.verdict(self.steps[-1].round)}; {effort}."
         if self.balanced:
@@ -96,7 +97,7 @@ class Result:
             "mode": self.plan.mode,
             "engine": self.plan.engine,
             "seed": self.plan.seed,
-            "measure": self.goal.rule.measure.replace("−", "-"),
+            "measure": self.goal.strategy.goal.measure.replace("−", "-"),
             "threshold_points": self.goal.threshold,
             "spread_first_points": first,
             "spread_last_points": last,

@@ -104,7 +104,7 @@ class PlainDecider:
             for row in self._loop.feed(record.position, record.value, record.size)
         ]
         self._topics.publish_rows(rows)
-        answer = self._topics.answer(_ts(records))
+        answer = self._topics.answer(records[-1].ts)
         assert answer is not None, "each pass of an undisturbed cluster closes a round"
         return answer
 
@@ -126,7 +126,7 @@ class JobDecider:
     def decide(self, records: Sequence[TelemetryRecord]) -> RoundAnswer:
         self._topics.publish(records)
         gives_up = time.monotonic() + self._patience
-        while (answer := self._topics.answer(_ts(records))) is None:
+        while (answer := self._topics.answer(records[-1].ts)) is None:
             for line in self._starting():
                 self._say(line)
             self._job.check()
@@ -138,11 +138,6 @@ class JobDecider:
             time.sleep(POLL_SECONDS)
         self._patience = ANSWER_SECONDS
         return answer
-
-
-def _ts(records: Sequence[TelemetryRecord]) -> int:
-    """Rounds close at the sweep that ends a collection pass."""
-    return records[-1].ts
 
 
 class DemoTopics:

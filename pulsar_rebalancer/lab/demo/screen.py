@@ -67,8 +67,8 @@ def introduction(plan: DemoPlan, goal: Goal) -> list[tuple[str, str]]:
         ),
         (
             "strategy",
-            f"{goal.strategy}, {plan.mode} mode: "
-            f"{goal.summary[:1].lower()}{goal.summary[1:].rstrip('.')}",
+            f"{goal.strategy.java_class}, {plan.mode} mode: "
+            f"{goal.strategy.summary[:1].lower()}{goal.strategy.summary[1:].rstrip('.')}",
         ),
         ("goal", goal.text),
         (
