@@ -26,7 +26,7 @@ from sinks.recordings.copy_topic import new_recording
 from sinks.wire.operator_records import encode_intent
 from strategies.cluster.intent_records_and_states import Intent
 from strategies.errors import SettingsError
-from strategies.fold.engine import placement_of
+from strategies.fold.engine import EngineSettings, placement_of
 from strategies.shedding.registry import SHEDDERS
 
 #: Abbreviations of placements that are usual among Pulsar's users.
@@ -87,9 +87,7 @@ class RunRequest:
         shown = {
             entry.leaf.path: entry.value for entry in settings.entries if entry.kind != "default"
         }
-        return SimulationTask(
-            named, self.seed, settings.engine, goal.reached, label(settings), goal.text, shown
-        )
+        return SimulationTask(named, self.seed, settings.engine, goal.reached, goal.text, shown)
 
     def settings(self, scenario: Scenario) -> Settings:
         """The scenario's settings, overridden by those of the strategy, then by the command line.
@@ -176,9 +174,8 @@ def checked(requests: Sequence[RunRequest]) -> None:
         raise SettingsError(list(complaints))
 
 
-def label(settings: Settings) -> str:
+def label(engine: EngineSettings) -> str:
     """The label of a strategy in tables, such as `threshold/parity+LRUW`."""
-    engine = settings.engine
     placement = placement_of(engine)[0]
     return f"{engine.strategy}/{engine.mode}+{SHORT.get(placement, placement)}"
 
@@ -208,7 +205,7 @@ def make(request: RunRequest, keep: bool = False) -> Made:
     return Made(
         request,
         task.named.name,
-        task.label,
+        label(task.settings),
         done.figures,
         done.backlog,
         done.world.dispatching is not None,

@@ -18,7 +18,7 @@ def simulated(*happenings: dict[str, Any], minutes: int = 40) -> SimulatedRun:
     """Four equal brokers with eight equal bundles each."""
     settings = EngineSettings()
     named = Named("four", "", a_scenario("abcd", 32, 10, minutes=minutes, happenings=happenings))
-    return run(SimulationTask(named, 1, settings, goal_of(settings).reached, "steady"))
+    return run(SimulationTask(named, 1, settings, goal_of(settings).reached))
 
 
 def sources(done: SimulatedRun) -> set[str | None]:

@@ -52,15 +52,14 @@ _LIMITED = (
 
 @dataclass(frozen=True, slots=True)
 class SimulationTask:
-    """Parameters of one run. `reached`: whether a round meets the strategy's goal; `label`: its
-    name in tables; `record`: takes the telemetry of each round.
+    """Parameters of one run. `reached`: whether a round meets the strategy's goal; `record`:
+    takes the telemetry of each round.
     """
 
     named: Named
     seed: int
     settings: EngineSettings
     reached: Callable[[Round], bool]
-    label: str
     goal: str = ""
     shown: Mapping[str, Scalar] | None = None
     record: Callable[[Sequence[TelemetryRecord]], None] = lambda _: None

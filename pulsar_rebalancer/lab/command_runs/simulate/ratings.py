@@ -68,7 +68,7 @@ class Rated:
         pairs = [
             (one, other)
             for one, other in permutations(known, 2)
-            if _grade(known[one]) < _grade(known[other])
+            if _BEST_FIRST.index(known[one]) < _BEST_FIRST.index(known[other])
         ]
         return (
             all(self.values[one][name] < self.values[other][name] for one, other in pairs)
@@ -113,10 +113,6 @@ def _mean(
 def _average(values: Sequence[float]) -> float:
     known = [value for value in values if isfinite(value)]
     return ordered_sum(known) / len(known) if known else nan
-
-
-def _grade(word: str) -> int:
-    return _BEST_FIRST.index(word)
 
 
 def rows(found: Rated) -> tuple[list[str], list[list[str]]]:

@@ -5,7 +5,6 @@ page.
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
@@ -15,16 +14,9 @@ from pulsar_rebalancer.lab import requested_runs
 from pulsar_rebalancer.lab.command_runs.simulate import (
     published,
     ratings,
-    scenarios_report,
     tables,
 )
 from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
-
-
-def write_page(made: Sequence[requested_runs.Made], html: Path) -> None:
-    """Writes the report and says where."""
-    scenarios_report.write(made, html)
-    console.progress(f"written: {html}")
 
 
 def show(made: Sequence[requested_runs.Made], as_json: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pulsar_rebalancer.cli import console
 from pulsar_rebalancer.lab.command_runs.simulate import ratings
 from pulsar_rebalancer.lab.command_runs.simulate.ratings import Rated, rated
 from pulsar_rebalancer.lab.command_runs.simulate.tables import COLUMNS, LEGEND, cells
@@ -19,7 +20,9 @@ from pulsar_rebalancer.lab.simulation.timeline import Timeline
 
 
 def write(made: Sequence[Made], file: Path) -> None:
-    """Writes one page: the runs of one scenario, or several scenarios with a table of all runs."""
+    """Writes one page: the runs of one scenario, or several scenarios with a table of all runs.
+    Says where.
+    """
     kept = [
         (one, one.timeline)
         for group in grouped(made).values()
@@ -30,27 +33,23 @@ def write(made: Sequence[Made], file: Path) -> None:
     if len(names) == 1:
         title = read_scenarios.load(kept[0][0].request.scenario).scenario.title
         alone = len(kept) == 1
-        write_page(
-            file,
-            render(
-                [line if alone else _named(one, line) for one, line in kept],
-                title=title,
-                made_by=f"rebalancer simulate {names[0]}",
-            ),
+        page = render(
+            [line if alone else _named(one, line) for one, line in kept],
+            title=title,
+            made_by=f"rebalancer simulate {names[0]}",
         )
-        return
-    found = rated(made)
-    write_page(
-        file,
-        render(
+    else:
+        found = rated(made)
+        page = render(
             [_named(one, line) for one, line in kept],
             title=f"{len(names)} scenarios",
             made_by=f"rebalancer simulate {' '.join(names)}",
             verdict=_verdict(made, found),
             scenes=[one.scenario for one, _ in kept],
             tables=[*([] if found is None else [_ratings(found)]), _all(made)],
-        ),
-    )
+        )
+    write_page(file, page)
+    console.progress(f"written: {file}")
 
 
 def _named(one: Made, timeline: Timeline) -> Timeline:
