@@ -85,14 +85,13 @@ class QuietRoundFinder:
         on_columns = settings.mode == "fixed" and not (placement and placement.remembers)
         quiet = settings.entry.quiet if on_columns else None
         self._screen = quiet(settings.chosen) if quiet is not None else None
-        advised = (
+        #: For a broker above this usage, a round advises on its hottest bundle, which only the
+        #: engine can do.
+        self._advised = (
             settings.throttling.above_percent / 100
             if settings.throttling.advise and self._rules.by_mode.advises
             else np.inf
         )
-        #: For a broker above this usage, a round advises on its hottest bundle, which only the
-        #: engine can do.
-        self._advised = advised
         #: Splits read every table, and columns do not show brokers that are left out.
         self.possible = not (settings.splitting.enabled or settings.limits.excluded_brokers)
 

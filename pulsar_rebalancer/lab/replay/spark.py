@@ -46,23 +46,17 @@ def decide(
     `run`: runs the job, by default `run_job`. Raises what `run_job` raises, and KeyboardInterrupt
     after a signal.
     """
+    from streaming.job import run_job
+
     with stopping() as stop, tempfile.TemporaryDirectory(prefix="rebalancer-replay-") as scratch:
         folder = Path(scratch)
         placed = _placed(job, folder)
         places = _fill(folder / "telemetry", records)
         say(f"{len(places)} records in a temporary topic, starting Spark")
-        result = (run or _run_job())(
-            placed, engine, drain=True, on_progress=_sparing(say), stop=stop
-        )
+        result = (run or run_job)(placed, engine, drain=True, on_progress=_sparing(say), stop=stop)
         if stop.is_set() or result.stopped_by != "drained":
             raise KeyboardInterrupt
         yield _read(folder, places, job.connections.wire)
-
-
-def _run_job() -> "Callable[..., JobResult]":
-    from streaming.job import run_job
-
-    return run_job
 
 
 def _sparing(say: Callable[[str], None]) -> "Callable[[BatchProgress], None]":

@@ -198,7 +198,11 @@ def moved_traffic(run: Summary) -> str:
 def series(times: Ints, values: Floats) -> dict[str, Any]:
     """A line of times and figures, without those that the chart does not need."""
     kept = extremes(values, BINS)
-    return {"t": times[kept].tolist(), "y": _rounded(values[kept], 2)}
+    figures = np.round(values[kept], 2).tolist()
+    return {
+        "t": times[kept].tolist(),
+        "y": [None if isnan(value) else value for value in figures],
+    }
 
 
 def _bound(line: Timeline) -> dict[str, Any]:
@@ -360,10 +364,6 @@ def _before_after(line: Timeline, moves: Sequence[Move]) -> list[list[str]]:
         )
         rows.append([broker, *figures, f"{given:,}", f"{taken:,}"])
     return rows
-
-
-def _rounded(values: Floats, digits: int) -> list[float | None]:
-    return [None if isnan(value) else value for value in np.round(values, digits).tolist()]
 
 
 def setting_text(value: object) -> str:
