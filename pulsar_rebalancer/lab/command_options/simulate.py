@@ -96,10 +96,8 @@ def simulate(
     among the figures of the seeds. The report of --html shows the first seed of each run.
     """
     from pulsar_rebalancer.lab import requested_runs
-    from pulsar_rebalancer.lab.command_runs.simulate import (
-        scenario_list_and_output,
-        scenarios_report,
-    )
+    from pulsar_rebalancer.lab.command_runs.simulate import scenario_list_and_output
+    from pulsar_rebalancer.lab.command_runs.simulate.scenarios_report import write_report
     from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 
     if listed:
@@ -134,7 +132,7 @@ def simulate(
     else:
         scenario_list_and_output.show(made, as_json)
     if html is not None:
-        scenarios_report.write(made, html)
+        write_report(made, html)
 
 
 def _bundles(text: str | None) -> int | str | None:

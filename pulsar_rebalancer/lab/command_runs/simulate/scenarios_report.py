@@ -19,7 +19,7 @@ from pulsar_rebalancer.lab.simulation.scenarios import read_scenarios
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 
 
-def write(made: Sequence[Made], file: Path) -> None:
+def write_report(made: Sequence[Made], file: Path) -> None:
     """Writes one page: the runs of one scenario, or several scenarios with a table of all runs.
     Says where.
     """
