@@ -68,7 +68,7 @@ def test_a_round_that_judges_nothing_calls_no_cluster_even_or_uneven(
 ) -> None:
     waits = Skip("cluster", ("c",), code, "too few samples")
 
-    told = f"which {goal(strategy).strategy} cannot judge yet: too few samples [{code}]"
+    told = f"which {goal(strategy).strategy.java_class} cannot judge yet: too few samples [{code}]"
 
     assert goal(strategy).verdict(seen(50, 50, skips=(waits,))) == told
     assert goal(strategy).verdict(seen(90, skips=(waits,))) == told

@@ -127,10 +127,8 @@ def simulate(
             advance,
             lambda request: html is not None and request.seed == first_seed,
         )
-    if compared:
-        scenario_list_and_output.show_published(made, as_json)
-    else:
-        scenario_list_and_output.show(made, as_json)
+    show = scenario_list_and_output.show_published if compared else scenario_list_and_output.show
+    show(made, as_json)
     if html is not None:
         write_report(made, html)
 
