@@ -230,7 +230,7 @@ def _unread(record: PackedRecord, rules: ReadingRules) -> Unread:
         ts if has_quota and rules.side_by_side else 0,
         cluster,
         has_quota,
-        UnreadRecord(cluster, ts, read, place),
+        UnreadRecord(ts, read, place),
         value,
         readable,
         size,

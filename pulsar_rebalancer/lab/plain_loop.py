@@ -48,7 +48,7 @@ class PlainLoop:
         cluster, ts, has_quota = peek(value)
         rows: list[OutputRow] = []
         if has_quota:
-            arrival = UnreadRecord(cluster, ts, len(value), position)
+            arrival = UnreadRecord(ts, len(value), position)
             admitted, earlier = self._engine.admits(arrival, self._stores[cluster])
             if earlier is not None:
                 rows.append(over_quota_row(earlier, cluster))

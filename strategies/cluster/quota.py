@@ -40,7 +40,6 @@ Place = tuple[str, int, int]
 class UnreadRecord(NamedTuple):
     """A record before it is decoded."""
 
-    cluster: str
     #: Its time (ms since the epoch).
     ts: int
     #: Number of bytes that were read.

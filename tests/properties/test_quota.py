@@ -86,7 +86,7 @@ def test_every_record_is_folded_or_told(arrivals: list[tuple[int, int]]) -> None
     """What is told, what is kept to be told, and what is admitted are all records together."""
     bulkhead, admitted, told, places = EMPTY, 0, 0, list[int]()
     for offset, (minute, size) in enumerate(arrivals):
-        one = UnreadRecord("c", 60_000 * minute, size, ("t", 0, offset))
+        one = UnreadRecord(60_000 * minute, size, ("t", 0, offset))
         bulkhead, yes, aside = admit(bulkhead, one, 0, QUOTA)
         admitted += yes
         if aside is not None:
@@ -104,7 +104,7 @@ def test_a_minute_never_has_more_than_its_quota(minutes: list[int]) -> None:
     """Whatever order its records come in: a late one counts in the minute that has begun."""
     bulkhead, folded = EMPTY, list[int]()
     for offset, minute in enumerate(sorted(minutes)):
-        one = UnreadRecord("c", 60_000 * minute, 10, ("t", 0, offset))
+        one = UnreadRecord(60_000 * minute, 10, ("t", 0, offset))
         bulkhead, yes, _ = admit(bulkhead, one, 0, QUOTA)
         folded += [minute] * yes
     assert all(

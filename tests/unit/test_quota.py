@@ -22,7 +22,7 @@ START = T0 - T0 % MINUTE
 
 
 def arrival(minute: float, size: int = 10, offset: int = 0) -> UnreadRecord:
-    return UnreadRecord("c", START + int(minute * MINUTE), size, ("t", 0, offset))
+    return UnreadRecord(START + int(minute * MINUTE), size, ("t", 0, offset))
 
 
 def judged(

@@ -112,11 +112,11 @@ def test_what_a_quota_set_aside_before_is_reported_whether_or_not_rows_had_left(
         store = InMemoryStore()
         fold(minutes(0, 10), store)
         admits = Engine(settings).admits
-        first = [UnreadRecord("c", T0, 10, ("t", 0, at)) for at in range(3)]
+        first = [UnreadRecord(T0, 10, ("t", 0, at)) for at in range(3)]
         assert [admits(one, store)[0] for one in first] == [True, False, False]
         if sweeps:
             store.put_cluster(forget(store.get_cluster(), store))
-        later = UnreadRecord("c", T0 + 8 * DAY_S * 1000, 10, ("t", 0, 3))
+        later = UnreadRecord(T0 + 8 * DAY_S * 1000, 10, ("t", 0, 3))
         reported.append(admits(later, store))
     assert reported[0] == reported[1]
     admitted_again, earlier = reported[0]
