@@ -5,18 +5,26 @@ round would do, asks, writes the records, and waits until it is done.
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import typer
 
 from pulsar_rebalancer.cli import console, exit_codes
-from pulsar_rebalancer.cli.intent_session import IntentSession, as_object, in_groups, statuses_of
+from pulsar_rebalancer.cli.intent_session import (
+    IntentSession,
+    as_object,
+    in_groups,
+    intent_session,
+    statuses_of,
+)
 from pulsar_rebalancer.cli.service_log import Line
 from pulsar_rebalancer.decisions.explain.explanation_lines import points
 from pulsar_rebalancer.decisions.intents import IntentError
 from pulsar_rebalancer.decisions.preview import PresentCluster, Proposal, read_present
+from pulsar_rebalancer.settings.merge_sources import Settings
 from pulsar_rebalancer.settings.reported_release import in_reported_release
 from sinks.graceful_stop import handling, wall_clock_ms
 from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentStatus
@@ -48,22 +56,26 @@ class MoveOptions:
     as_json: bool
 
 
-def present_of(session: IntentSession) -> PresentCluster:
-    """The cluster of a session as the next round will find it by these settings. Raises
-    IntentError, SettingsError, SinkError.
+@contextmanager
+def present_session(
+    settings: Settings, cluster: str | None, by: str | None, reason: str
+) -> Iterator[tuple[IntentSession, PresentCluster]]:
+    """A session as `intent_session`, and its cluster as the next round will find it by these
+    settings. Raises IntentError, SettingsError, SinkError.
     """
-    newest, engine = session.newest, in_reported_release(session.settings).engine
-    used = f"{engine.strategy}/{engine.mode}"
-    if newest.strategy != used:
-        session.log.write(
-            Line(
-                f"the job decides by {newest.strategy}, these settings say {used}: what is shown "
-                "follows these. Name the job's settings file with --config",
-                "settings",
-                "warning",
+    with intent_session(settings, cluster, by, reason) as session:
+        newest, engine = session.newest, in_reported_release(settings).engine
+        used = f"{engine.strategy}/{engine.mode}"
+        if newest.strategy != used:
+            session.log.write(
+                Line(
+                    f"the job decides by {newest.strategy}, these settings say {used}: what is "
+                    "shown follows these. Name the job's settings file with --config",
+                    "settings",
+                    "warning",
+                )
             )
-        )
-    return read_present(session.settings.connections, engine, newest, wall_clock_ms())
+        yield session, read_present(settings.connections, engine, newest, wall_clock_ms())
 
 
 def ask_moves(

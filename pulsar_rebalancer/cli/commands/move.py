@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import options
-from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
-from pulsar_rebalancer.cli.intent_session import intent_session
+from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_session
 
 
 def move(
@@ -38,8 +37,7 @@ def move(
     15 minutes, or no executor carries it out; 6 without a yes: then nothing has changed.
     """
     settings = options.settings(config, overrides)
-    with intent_session(settings, cluster, by, reason) as session:
-        present = present_of(session)
+    with present_session(settings, cluster, by, reason) as (session, present):
         moves = [(present.bundle_named(bundle), to)]
         ask_moves(session, present, moves, MoveOptions(yes, no_wait, as_json))
 
@@ -68,7 +66,6 @@ def unload(
     As `move`: shows what would happen, asks, and waits; the same exit codes.
     """
     settings = options.settings(config, overrides)
-    with intent_session(settings, cluster, by, reason) as session:
-        present = present_of(session)
+    with present_session(settings, cluster, by, reason) as (session, present):
         moves = [(bundle, None) for bundle in present.bundles_named(name)]
         ask_moves(session, present, moves, MoveOptions(yes, no_wait, as_json))

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.by_hand import MoveOptions, ask, present_of, show_moves, stays
-from pulsar_rebalancer.cli.intent_session import intent_session
+from pulsar_rebalancer.cli.by_hand import MoveOptions, ask, present_session, show_moves, stays
 from pulsar_rebalancer.decisions.explain.explanation_lines import instruction, points
 from pulsar_rebalancer.decisions.preview import PresentBundle, PresentCluster, Proposal
 from strategies.cluster.model import MIB
@@ -68,8 +67,7 @@ def split(
     for 15 minutes, or no executor carries it out; 6 without a yes: then nothing has changed.
     """
     settings, positions = options.settings(config, overrides), _positions(at)
-    with intent_session(settings, cluster, by, reason) as session:
-        present = present_of(session)
+    with present_session(settings, cluster, by, reason) as (session, present):
         record = session.record(
             "split",
             to,

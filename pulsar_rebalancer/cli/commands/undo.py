@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
-from pulsar_rebalancer.cli.intent_session import in_groups, intent_session
+from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_session
+from pulsar_rebalancer.cli.intent_session import in_groups
 from pulsar_rebalancer.decisions.intents import IntentError
 from pulsar_rebalancer.decisions.plans import Plan, PlanError, plan_named, plans_of, read_plans
 from pulsar_rebalancer.decisions.undo import applied_moves, way_back
@@ -38,11 +38,10 @@ def undo(
     As `move`: shows what would happen, asks, and waits; the same exit codes.
     """
     settings = options.settings(config, overrides)
-    with intent_session(settings, cluster, by, reason or "undo") as opened:
+    with present_session(settings, cluster, by, reason or "undo") as (opened, present):
         log = read_plans(settings.connections).of(opened.cluster)
         plan = _plan_to_undo(plans_of(log, wall_clock_ms()), name, opened.cluster)
         session = replace(opened, reason=reason or f"undo of round {plan.round}")
-        present = present_of(session)
         found = {
             command.bundle: way_back(command, done, present)
             for command, done in applied_moves(plan)
