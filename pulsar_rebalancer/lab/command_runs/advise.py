@@ -1,15 +1,13 @@
 """`rebalancer advise`: its answers as text and JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from pulsar_rebalancer.cli import console, options
-from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_of
-from pulsar_rebalancer.cli.intent_session import intent_session
+from pulsar_rebalancer.cli.by_hand import MoveOptions, ask_moves, present_session
 from pulsar_rebalancer.cli.service_log import Line, end, log_of, measured
 from pulsar_rebalancer.lab.advise.advice import (
     DAY_HOURS,
@@ -34,15 +32,8 @@ from strategies.fold.engine import rules_of
 _LISTED = 6
 #: Longest time (s) that an advice may take until the process counts as not working.
 _STILL_S = 3_600.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Advised:
-    """The advice on a cluster, and the loads that it comes from."""
-
-    cluster: str
-    answers: Answers
-    loads: RecordedLoads
+#: The name of a cluster, the advice on it, and the loads that this comes from.
+_Advised = tuple[str, Answers, RecordedLoads]
 
 
 def answer(
@@ -74,13 +65,13 @@ def answer(
         _repeat(settings, 3600 * every_h, advise, show, debug=debug)
         return
     found = advise()
-    peak = found.answers["peak"]
-    moves = [(each["bundle"], each["to"]) for each in peak["moves"]] if ask else []
+    name, one, _ = found
+    moves = [(each["bundle"], each["to"]) for each in one["peak"]["moves"]] if ask else []
     if not (as_json and moves):
         show(found)
     if moves:
-        with intent_session(settings, found.cluster, by, peak["reason"]) as session:
-            ask_moves(session, present_of(session), moves, MoveOptions(yes, no_wait, as_json))
+        with present_session(settings, name, by, one["peak"]["reason"]) as (session, present):
+            ask_moves(session, present, moves, MoveOptions(yes, no_wait, as_json))
 
 
 def _advise(
@@ -112,7 +103,7 @@ def _advise(
         raise SinkError(
             f"{origin}: no broker has traffic and usage in it; repeat this when some has."
         )
-    return _Advised(name, advice(loads, rules_of(settings.engine), **question), loads)
+    return name, advice(loads, rules_of(settings.engine), **question), loads
 
 
 def _repeat(
@@ -140,8 +131,8 @@ def _repeat(
         while not stop.is_set():
             try:
                 found = advise()
-                cluster = found.cluster
-                metrics.advised(cluster, gauges(found.answers))
+                cluster, one, _ = found
+                metrics.advised(cluster, gauges(one))
                 show(found)
             except RebalancerError as error:
                 if not cluster:
@@ -160,7 +151,7 @@ def _show(
     found: _Advised,
 ) -> None:
     """Prints the advice, and writes its page if it is wanted."""
-    one, name = found.answers, found.cluster
+    name, one, loads = found
     text, parts = headline(one, name), _sections(one, question)
     if as_json:
         console.print_json("advise", 1, {"cluster": name, "text": " ".join(text), **one})
@@ -168,7 +159,7 @@ def _show(
         _print(text, parts)
     if html is not None:
         made_by = f"rebalancer advise {recording.name if recording else ''}".rstrip()
-        write_page(html, page_of(text, parts, one, found.loads, name=name, made_by=made_by))
+        write_page(html, page_of(text, parts, one, loads, name=name, made_by=made_by))
         console.progress(f"written: {html}")
 
 
