@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from pulsar_rebalancer.lab.backtest.reassigned import Reassigned
-from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop, run
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, BacktestResult, Loop
 from pulsar_rebalancer.lab.simulation.telemetry_json import TelemetryWriter
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import read_blocks
@@ -26,6 +26,7 @@ from strategies.cluster.model import LoadReport
 from strategies.errors import SinkError
 from tests.lab.test_columnar_fold import a_cluster, an_hour, recorded
 from tests.unit.command_line import rebalancer
+from tests.world.backtests import run
 
 FLAGS = (
     "shedding.strategy=threshold",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pulsar_rebalancer.lab.backtest.reassigned import Idle
-from pulsar_rebalancer.lab.backtest.run import BacktestJob, run
+from pulsar_rebalancer.lab.backtest.run import BacktestJob
 from pulsar_rebalancer.lab.backtest.start_elsewhere import unloaded_namespaces
 from pulsar_rebalancer.lab.backtest.what_if import WhatIf, changed, idle_usage, read_what_if
 from pulsar_rebalancer.lab.simulation.noise import Wobble
@@ -31,6 +31,7 @@ from strategies.cluster.model import BundleStats, Figures, LoadReport, Sweep
 from tests.architecture.command_line import ROOT
 from tests.modelled import carry, steady_cluster
 from tests.unit.command_line import rebalancer
+from tests.world.backtests import run
 
 pytestmark = pytest.mark.lab
 IDLE = 0.08

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from pulsar_rebalancer.lab.backtest.columnar_fold_skipping_rounds import ColumnarFold, Quiet
-from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run, run_together
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run_together
 from pulsar_rebalancer.lab.simulation.timeline import Timeline
 from pulsar_rebalancer.settings.merge_sources import load
 from sinks.recordings.columnar_reading import Block, read_blocks
@@ -27,6 +27,7 @@ from strategies.shedding.registry import SHEDDERS
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
 from tests.properties.recordings import a_recording, any_engine
+from tests.world.backtests import run
 
 MEANINGS = meanings_of(*SHEDDERS.values())
 

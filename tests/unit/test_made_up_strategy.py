@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop, run
+from pulsar_rebalancer.lab.backtest.run import BacktestJob, Loop
 from pulsar_rebalancer.settings.check_values import json_schema
 from pulsar_rebalancer.settings.merge_sources import Settings, load
 from pulsar_rebalancer.settings.setting_paths import all_leaves
@@ -21,6 +21,7 @@ from tests.architecture.command_line import ROOT
 from tests.architecture.layers import modules, parsed
 from tests.lab.test_columnar_fold import an_hour, recorded
 from tests.made_up_strategy import ENTRY, HalvingSettings, HalvingShedder
+from tests.world.backtests import run
 
 #: The one line that a contributor adds, as a value.
 WITH_HALVING = SHEDDERS.extended(ENTRY)

@@ -219,7 +219,7 @@ class _SkippedRounds:
             np.array([one.sampled_at_ms for one in brokers]),
             np.array([one.sampled_round for one in brokers]),
         )
-        return cls(known, SettledCluster(cluster, state, brokers, memory, state.round, *sampled))
+        return cls(known, SettledCluster(cluster, state, brokers, memory, *sampled))
 
     def after(self, block: Block, regular: Regular, count: int, memory: Memory) -> "_SkippedRounds":
         """The progress after `count` regular rounds of a block."""
@@ -231,7 +231,7 @@ class _SkippedRounds:
         last = np.where(fresh.any(axis=0), count - 1 - fresh[::-1].argmax(axis=0), -1)
         old = self.settled
         sampled_at = np.where(last < 0, old.sampled_at, ts[last, np.arange(ts.shape[1])])
-        sampled_round = np.where(last < 0, old.sampled_round, old.round + 1 + last)
+        sampled_round = np.where(last < 0, old.sampled_round, old.state.round + 1 + last)
         known = replace(
             self.known,
             now_ms=int(regular.now_ms[count - 1]),
@@ -249,7 +249,7 @@ class _SkippedRounds:
             for at, text in zip(sampled_rows, texts, strict=True)
         )
         newest = tuple(block.figures_of(int(row)) for row in rows[-1])
-        part = _SkippedPart(block.read_traffic, rows, fresh, old.round + 1)
+        part = _SkippedPart(block.read_traffic, rows, fresh, old.state.round + 1)
         return replace(
             self,
             known=known,
@@ -257,7 +257,6 @@ class _SkippedRounds:
                 old,
                 state=self._state_after(block, regular, count),
                 memory=memory,
-                round=old.round + count,
                 sampled_at=sampled_at,
                 sampled_round=sampled_round,
             ),
@@ -272,7 +271,7 @@ class _SkippedRounds:
         assert isinstance(last, Sweep)
         times = regular.sweeps_ms[:count].tolist()
         rivals = learn_calm_sweeps(state.rivals, self.known.sweep_at_ms, times, last)
-        return replace(state, rivals=rivals)
+        return replace(state, rivals=rivals, round=state.round + count)
 
     def absorbed(self, store: InMemoryStore) -> "_SkippedRounds":
         """The progress with up-to-date averages of bundles, which are built from the store's tables
@@ -313,7 +312,7 @@ class _SkippedRounds:
                 replace(
                     one,
                     reported_at_ms=at,
-                    reported_round=settled.round,
+                    reported_round=settled.state.round,
                     bundles_at_ms=at,
                     sampled_at_ms=int(settled.sampled_at[column]),
                     sampled_round=int(settled.sampled_round[column]),
@@ -329,7 +328,6 @@ class _SkippedRounds:
             replace(
                 settled.state,
                 clock=Clock(known.now_ms),
-                round=settled.round,
                 round_at_ms=known.now_ms,
                 sweep_at_ms=known.sweep_at_ms,
                 missing={},

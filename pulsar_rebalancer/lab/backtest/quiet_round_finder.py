@@ -42,7 +42,6 @@ class SettledCluster:
     state: ClusterState
     brokers: tuple[BrokerState, ...]
     memory: Memory
-    round: int
     sampled_at: Ints
     sampled_round: Ints
 
@@ -126,7 +125,7 @@ class QuietRoundFinder:
         states, skips = _States(before), list[tuple[Skip, ...]]()
         for number in range(len(usage)):
             state = ClusterState(
-                round=before.round + number,
+                round=before.state.round + number,
                 cooling=before.state.cooling,
                 memory=states.memory.cluster,
                 policies=before.state.policies,
@@ -181,7 +180,7 @@ class _States:
     def __init__(self, before: SettledCluster) -> None:
         self.memory = before.memory
         self._brokers = sorted(enumerate(before.brokers), key=lambda one: one[1].order)
-        self._round = before.round
+        self._round = before.state.round
         self._sampled_at, self._sampled_round = (
             before.sampled_at.tolist(),
             before.sampled_round.tolist(),

@@ -79,17 +79,10 @@ class BacktestResult:
     passed_over: int
 
 
-def run(job: BacktestJob, *, leap: bool = True) -> BacktestResult:
-    """Runs one back-test. `leap`: as in `ColumnarFold`. Raises SinkError for a recording that
-    cannot be read, SettingsError for a key of intents that cannot.
-    """
-    (answer,) = run_together([job], leap=leap)
-    return answer
-
-
 def run_together(jobs: Sequence[BacktestJob], *, leap: bool = True) -> Iterator[BacktestResult]:
     """Runs jobs on the same part of one recording, which is read once. Computes each answer on
-    iteration. Raises as `run`.
+    iteration. `leap`: as in `ColumnarFold`. Raises SinkError for a recording that cannot be read,
+    SettingsError for a key of intents that cannot.
     """
     first, share = jobs[0], len(jobs) > 1
     assert all(
@@ -339,7 +332,7 @@ def run_all(
     """The results of `keep`, which is called on each answer in its process. All jobs are on the
     same part of one recording.
 
-    Runs one process per core. Raises what `run` raises.
+    Runs one process per core. Raises what `run_together` raises.
     """
     processes, done = workers or os.cpu_count() or 1, count(1)
     groups = list(_groups(len(jobs), processes))
