@@ -1,5 +1,6 @@
 """The moves after which no broker is above a usage at the peak of the recorded days."""
 
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ def peak_plan(cluster: SizedCluster, at_most: float) -> dict[str, Any]:
             for name, (before, after) in zip(cluster.brokers, usage.tolist(), strict=True)
         ],
         "commands": [
-            f"rebalancer move {name} --to {to} --reason '{_REASON}'" for name, _, to in moves
+            f"rebalancer move {quote(name)} --to {quote(to)} --reason '{_REASON}'"
+            for name, _, to in moves
         ],
     }
 

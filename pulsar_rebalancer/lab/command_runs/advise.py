@@ -182,7 +182,10 @@ def headline(one: Answers, name: str) -> tuple[str, str]:
 
 def _sections(one: Answers, question: Mapping[str, Any]) -> list[AdviceSection]:
     brokers, bundles = one["brokers"], one["bundles"]
-    enough = "Each number is enough even if one of them fails; each yes is for one broker alone."
+    enough = (
+        "Each number is enough even if one of them fails; each yes is for one broker alone. "
+        "Load is what traffic explains: short spikes of CPU beyond it do not count."
+    )
     if brokers["together"] and len(brokers["each"]) > 1:
         enough += f" With the margin, together may go: {', '.join(brokers['together'])}."
     return [
