@@ -54,7 +54,7 @@ def test_an_operator_moves_a_bundle_and_undoes_it_and_a_viewer_sees_no_button(
         expect(page.locator("#ask-yes")).to_be_disabled()
         page.select_option("#ask-to", C)
         expect(shown).to_contain_text("The next round moves it from a to c.")
-        expect(shown).to_contain_text("Expected usage: a 20.0 → 10.0 %, c 20.0 → 30.0 %.")
+        expect(shown).to_contain_text("Expected usage: a 20.0 → 14.0 %, c 20.0 → 26.0 %.")
         expect(shown).to_contain_text("3 topics (0.2 MiB/s) will notice a pause of about 1.00 s (")
         agree(page, "new disks")
         done = page.locator("#intents [data-state=done]")

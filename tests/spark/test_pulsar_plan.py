@@ -44,10 +44,6 @@ class Topic:
     def since(self, partition: str, ms: int) -> MessageId | None:
         return next((id_ for id_ in self.messages[partition] if id_.ledger >= ms), None)
 
-    def reader(self, number: int, partition: str, after: MessageId | None) -> "Partition":
-        self.opened.append(partition)
-        return Partition(self, number, partition, after)
-
     def close(self) -> None:
         self.opened.append("closed")
 
@@ -58,6 +54,7 @@ class Topic:
 class Partition:
     def __init__(self, topic: Topic, number: int, name: str, after: MessageId | None) -> None:
         self._topic, self._number, self._name, self.at = topic, number, name, after
+        topic.opened.append(name)
 
     @property
     def connected(self) -> bool:
@@ -79,6 +76,11 @@ class Partition:
 
     def _rest(self) -> Iterator[MessageId]:
         return (id_ for id_ in self._topic.messages[self._name] if self.at is None or id_ > self.at)
+
+
+@pytest.fixture(autouse=True)
+def _partitions_are_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.sources.pulsar_plan.PartitionReader", Partition)
 
 
 def ids(ledger: int, entries: int, batch: int = 0) -> list[MessageId]:

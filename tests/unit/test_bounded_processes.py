@@ -70,8 +70,7 @@ BOUNDS: Mapping[str, str] = {
         BatchTally._clusters BatchTally._rejected BatchTally._vanished CheckpointState.brokers
         CheckpointState.forgotten FileTopicStream._cuts FoldNotes.brokers History._contents
         History.seen LargeRecords._kept LoadTopics._arrived MemoryVariable.rows
-        PulsarPlanner._ahead ShardStore._open Skipped.reasons SparkStore.changed_brokers
-        SparkStore.changed_tables Used.rounds _ConnectionErrors._reasons
+        PulsarPlanner._ahead ShardStore._open Skipped.reasons Used.rounds _ConnectionErrors._reasons
     """,
     "the two load topics": "LoadTopics._threads",
     "brokers of one wave of moves": "WaveFigures._asked",
@@ -84,6 +83,7 @@ BOUNDS: Mapping[str, str] = {
     "looks of the last _LOOK_AGAIN_S": "UnownedBundles._looked_at",
     "executor.at_once": "Intake._waiting",
     "moves of a minute, executor.per_minute": "RateLimiter._begun",
+    "the processes of a watch": "Processes.children",
     "the table of metrics": "ExecutorMetrics._of",
     "its limit": "BoundedLabel._known",
     "MOST_STUCK": "FrozenReports._frozen FrozenReports._stuck_since",

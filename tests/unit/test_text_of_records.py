@@ -200,7 +200,7 @@ READERS: Mapping[str, Callable[[Scene], list[Words]]] = {
 #: Those of them whose text of records is free, so that they show it here.
 SHOWN = {
     "doctor", "replay", "status", "explain", "shadow", "plans", "intents", "export", "move",
-    "unload", "split",
+    "unload", "split", "undo",
 }  # fmt: skip
 
 

@@ -49,13 +49,10 @@ def advise(
         float, typer.Option(min=0.01, metavar="MB/S", help="Traffic in that a partition takes.")
     ] = 20,
     may_go: Annotated[
-        list[str] | None,
-        typer.Option(metavar="BROKER", help="Only whether this broker may go. Repeatable."),
+        list[str] | None, typer.Option(metavar="BROKER", help="Only this broker. Repeatable.")
     ] = None,
     expect: _Expect = None,
-    plan_for: Annotated[
-        Literal["peak"] | None, typer.Option(help="Also the fewest moves for the peak of the days.")
-    ] = None,
+    plan_for: Annotated[Literal["peak"] | None, typer.Option(help="Also plan moves.")] = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask for these moves, as move does.")] = False,
     by: options.Who = None,
     yes: options.Yes = False,
