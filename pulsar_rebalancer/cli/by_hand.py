@@ -27,7 +27,12 @@ from pulsar_rebalancer.decisions.preview import PresentCluster, Proposal, read_p
 from pulsar_rebalancer.settings.merge_sources import Settings
 from pulsar_rebalancer.settings.reported_release import in_reported_release
 from sinks.graceful_stop import handling, wall_clock_ms
-from strategies.cluster.intent_records_and_states import ENDED, Intent, IntentStatus
+from strategies.cluster.intent_records_and_states import (
+    ENDED,
+    Intent,
+    IntentStatus,
+    status_of_refused,
+)
 from strategies.cluster.model import MIB, Command
 from strategies.figures.texts_of_counts_names_and_ages import counted
 from strategies.states_and_advice_of_codes import NOTHING
@@ -159,7 +164,11 @@ def _wait(session: IntentSession, wanted: Sequence[Intent], last: dict[str, Inte
         rejected = (
             (one, session.answers.rejection(one.id)) for one in wanted if one.id not in last
         )
-        last |= {one.id: _refused(one, why) for one, why in rejected if why is not None}
+        last |= {
+            one.id: status_of_refused(one, one.ts, text=why, advice=NOTHING)
+            for one, why in rejected
+            if why is not None
+        }
         last |= {status.id: status for status in found}
         line = _progress(list(last.values()), len(wanted)) if last else said
         if line != said:
@@ -167,23 +176,6 @@ def _wait(session: IntentSession, wanted: Sequence[Intent], last: dict[str, Inte
             said = line
         if sum(one.state in ENDED for one in last.values()) == len(wanted):
             break
-
-
-def _refused(record: Intent, why: str) -> IntentStatus:
-    """The status of a record that was rejected before any round saw it."""
-    return IntentStatus(
-        record.id,
-        record.action,
-        "refused",
-        why,
-        NOTHING,
-        record.by,
-        record.reason,
-        record.ts,
-        record.ts,
-        record.broker,
-        bundle=record.bundle,
-    )
 
 
 def _progress(known: Sequence[IntentStatus], number: int) -> str:

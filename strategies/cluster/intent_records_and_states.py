@@ -142,3 +142,22 @@ class IntentStatus:
     record: str | None = None
     #: Of a move or a split: the bundle.
     bundle: str | None = None
+
+
+def status_of_refused(intent: Intent, now_ms: int, *, text: str, advice: str) -> IntentStatus:
+    """Returns the status of a record that changes nothing."""
+    return IntentStatus(
+        intent.id,
+        intent.action,
+        "refused",
+        text,
+        advice,
+        intent.by,
+        intent.reason,
+        intent.ts,
+        now_ms,
+        intent.broker,
+        intent.roll,
+        intent.until_ms,
+        bundle=intent.bundle,
+    )

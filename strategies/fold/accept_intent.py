@@ -11,8 +11,8 @@ from dataclasses import replace
 from strategies.cluster.intent_records_and_states import (
     Intent,
     IntentAction,
-    IntentStatus,
     RollPhase,
+    status_of_refused,
 )
 from strategies.cluster.remembered_intents import (
     Drain,
@@ -60,21 +60,7 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
 
 def add_refusal(intents: Intents, intent: Intent, why: IntentRefusal, now_ms: int) -> Intents:
     """Adds the status of a refused record to the intents."""
-    status = IntentStatus(
-        intent.id,
-        intent.action,
-        "refused",
-        f"{why.text} [{why.code}]",
-        why.advice,
-        intent.by,
-        intent.reason,
-        intent.ts,
-        now_ms,
-        intent.broker,
-        intent.roll,
-        intent.until_ms,
-        bundle=intent.bundle,
-    )
+    status = status_of_refused(intent, now_ms, text=f"{why.text} [{why.code}]", advice=why.advice)
     return replace(intents, ended=(*intents.ended, status))
 
 

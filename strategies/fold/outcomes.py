@@ -26,7 +26,7 @@ from strategies.cluster.cluster_state import (
 from strategies.cluster.intent_records_and_states import IntentStateCode
 from strategies.cluster.model import Command, Outcome, OutcomeReport
 from strategies.cluster.move_cost import MeasuredPause, MoveCost
-from strategies.cluster.remembered_intents import Answers, Intents, end_asked
+from strategies.cluster.remembered_intents import Answers, Intents, end_asked, with_asked
 from strategies.cluster.rival_state import AGE_MS, MOST, ForeignMove, OwnMove, Rivals
 from strategies.figures.texts_of_counts_names_and_ages import age
 from strategies.fold.children_of_asked_splits import note_split
@@ -224,15 +224,15 @@ def drop_unseen_moves(state: ClusterState) -> ClusterState:
         order = state.orders.get(bundle)
         if order is not None and order.command_id == move.command_id:
             spent = give_back(spent, order.issued_at_ms, order.throughput or 0.0)
-    asked = {
-        bundle: replace(move, state="asked", command_id="")
-        for bundle, move in state.intents.asked.items()
+    again = (
+        replace(move, state="asked", command_id="")
+        for move in state.intents.asked.values()
         # A person's may be done, and the bundle elsewhere by now; that of a round is judged again.
         if move.action == "move" and not move.is_by_hand
-    }
+    )
     return replace(
         state,
-        intents=replace(state.intents, asked={**state.intents.asked, **asked}),
+        intents=with_asked(state.intents, *again),
         in_flight=_without_keys(unseen, state.in_flight),
         cooling=_without_keys(unseen, state.cooling),
         orders=_without_keys(unseen, state.orders),

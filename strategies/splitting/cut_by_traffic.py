@@ -53,11 +53,13 @@ def shares_of(known: TopicsOfBundle, children: Sequence[str]) -> Mapping[str, fl
     """
     parts = {child: parsed[1] for child in children if (parsed := parse_bundle(child)) is not None}
     width = ordered_sum(one.upper - one.lower for one in parts.values())
-    others = known.others_throughput / max(1, width)
+    others = _others(known, by_messages=False) / max(1, width)
     loads = {
         child: ordered_sum(
-            [one.throughput for one in known.topics if topic_hash(one.name) in part]
-            + [others * (part.upper - part.lower)]
+            [
+                *_weights(known, part, by_messages=False).values(),
+                others * (part.upper - part.lower),
+            ]
         )
         for child, part in parts.items()
     }
