@@ -153,13 +153,11 @@ class MoveGate:
         others = [*listed[first:], *listed[:first]][:_OTHERS]
         found = {broker: self._probes.known(broker) for broker in (*named, *others)}
         unknown = [broker for broker, result in found.items() if result is None]
+        probes = [partial(probe, self._admin, broker) for broker in unknown]
         if unknown:
             with ThreadPoolExecutor(len(unknown), thread_name_prefix="gate") as pool:
-                found |= zip(unknown, pool.map(self._probe, unknown), strict=True)
+                found |= zip(unknown, pool.map(self._probes.get, unknown, probes), strict=True)
         return {broker: result for broker, result in found.items() if result is not None}
-
-    def _probe(self, broker: str) -> Probe:
-        return self._probes.get(broker, partial(probe, self._admin, broker))
 
     def _look_who_is_there(self) -> bool:
         """True if the list of brokers was answered; else the list before holds. A broker that hangs

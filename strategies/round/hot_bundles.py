@@ -95,7 +95,9 @@ class HotBundles:
         )
         leaving = self._leaving(decision, cut)
         if leaving is None:
-            text += f", and to move one of them would not relieve {decision.source}"
+            text += (
+                f"; no broker that may take one of them would be less full than {decision.source}"
+            )
             return replace(decision, text=text, evidence=evidence)
         index, broker, source_after, broker_after = leaving
         evidence |= {"leaves": children[index], "destination": broker}

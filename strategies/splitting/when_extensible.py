@@ -182,8 +182,9 @@ def extensible_splits(
     settings: bundle_limits.SplitSettings,
 ) -> Splits:
     """Scans a broker's bundles, hottest first. `hits`: result of the previous scan."""
-    bandwidth = bundle_limits.bandwidth_limit(settings)
-    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=_is_of)
+    scan = _scan(
+        stats, hits, context, settings, bandwidth=bundle_limits.bandwidth_limit, is_of=_is_of
+    )
     scan.hottest_first()
     return scan.result
 
@@ -197,8 +198,14 @@ def java_extensible_splits(
     """Scans a broker's bundles as Java does. For Java, a namespace that begins with another one is
     the same.
     """
-    bandwidth = bundle_limits.java_bandwidth_limit(settings)
-    scan = _scan(stats, hits, context, settings, bandwidth=bandwidth, is_of=str.startswith)
+    scan = _scan(
+        stats,
+        hits,
+        context,
+        settings,
+        bandwidth=bundle_limits.java_bandwidth_limit,
+        is_of=str.startswith,
+    )
     scan.as_java()
     return scan.result
 
@@ -209,13 +216,13 @@ def _scan(
     context: BrokerContext,
     settings: bundle_limits.SplitSettings,
     *,
-    bandwidth: int,
+    bandwidth: Callable[[bundle_limits.SplitSettings], int],
     is_of: Callable[[str, str], bool],
 ) -> _SplitScan:
     sizes = bundle_limits.Sizes.of_traffic(stats.topics, stats.sessions, stats.traffic)
     present = set(stats.names)
     kept = {bundle: count for bundle, count in hits.items() if bundle in present}
-    found = bundle_limits.reasons(sizes, settings, bandwidth)
+    found = bundle_limits.reasons(sizes, settings, bandwidth(settings))
     return _SplitScan(stats, context, settings, is_of, sizes, found, kept)
 
 

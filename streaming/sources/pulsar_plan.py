@@ -66,8 +66,16 @@ class SeenMessage(NamedTuple):
 class PulsarPlanner:
     """Plans the micro-batches of one query. All methods raise SinkError and PublishTimeout."""
 
-    def __init__(self, link: PulsarLink, max_bytes: int, *, fail_on_loss: bool) -> None:
+    def __init__(
+        self,
+        link: PulsarLink,
+        max_bytes: int,
+        *,
+        fail_on_loss: bool,
+        reader: type[PartitionReader] = PartitionReader,
+    ) -> None:
         self._link = link
+        self._reader = reader
         self._max_bytes = max_bytes
         self._fail_on_loss = fail_on_loss
         self._readers: dict[int, PartitionReader] = {}
@@ -178,7 +186,7 @@ class PulsarPlanner:
             reader.close()
         name = self._partitions()[number]
         after = self._resumed(name, place)
-        self._readers[number] = PartitionReader(self._link, number, name, after)
+        self._readers[number] = self._reader(self._link, number, name, after)
         self._read_to[number] = place.after
 
     def _resumed(self, name: str, place: PulsarPlace) -> MessageId | None:

@@ -17,6 +17,7 @@ from pulsar_rebalancer.cli import exit_codes
 from sinks.executor.journal import Journal
 from strategies.cluster.model import Command
 from tests.control_topic import TOPICS
+from tests.lanes import variant
 from tests.servers.verdicts import every_command_has_one_outcome, moves
 from tests.unit.command_line import rebalancer
 from tools.kills.compared_topics import compare
@@ -52,7 +53,7 @@ def guarded_pulsar(jdk: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     ("kind", "topics"),
     [
         ("pulsar", "itself"),
-        ("guarded_pulsar", "itself"),
+        variant("guarded_pulsar", "itself"),
         pytest.param("guarded_pulsar", "kafka", marks=pytest.mark.slow),
     ],
 )

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from sinks.topics.files.topic import TopicRecord
-from sinks.topics.pulsar.partition import MessageId, PulsarLink, Read
+from sinks.topics.pulsar.partition import MessageId, PartitionReader, PulsarLink, Read
 from sinks.wire.record_decoding import Position
 from strategies.errors import PublishTimeout, SinkError
 from streaming.sources.pulsar_plan import Offsets, PulsarPlanner, ReadPlan, kept_begin
@@ -48,7 +48,12 @@ class Topic:
         self.opened.append("closed")
 
     def planner(self, max_bytes: int = WIDE, *, fail_on_loss: bool = True) -> PulsarPlanner:
-        return PulsarPlanner(cast(PulsarLink, self), max_bytes, fail_on_loss=fail_on_loss)
+        return PulsarPlanner(
+            cast(PulsarLink, self),
+            max_bytes,
+            fail_on_loss=fail_on_loss,
+            reader=cast(type[PartitionReader], Partition),
+        )
 
 
 class Partition:
@@ -76,11 +81,6 @@ class Partition:
 
     def _rest(self) -> Iterator[MessageId]:
         return (id_ for id_ in self._topic.messages[self._name] if self.at is None or id_ > self.at)
-
-
-@pytest.fixture(autouse=True)
-def _partitions_are_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.sources.pulsar_plan.PartitionReader", Partition)
 
 
 def ids(ledger: int, entries: int, batch: int = 0) -> list[MessageId]:

@@ -11,6 +11,7 @@ ends when every acknowledged message has been received, or nothing has come for 
 import heapq
 import itertools
 import json
+import random
 import signal
 import sys
 import threading
@@ -62,10 +63,12 @@ class Traffic:
     def send_until(
         self, stop: threading.Event, changed: threading.Event, later: Sequence[float]
     ) -> None:
-        """Every topic at its own rate, and at its later one when that has `changed`; without
-        bursts: what was late because the machine was busy is not made up for.
+        """Every topic at its own rate, and at its later one when that has `changed`, at moments of
+        its own: a broker needs less for messages that arrive together. Without bursts: what was
+        late because the machine was busy is not made up for.
         """
         gaps = [1.0 / rate for rate in self._rates.values()]
+        chances = random.Random(len(gaps))
         numbers = [itertools.count() for _ in gaps]
         due = [(time.monotonic() + gap, topic) for topic, gap in enumerate(gaps)]
         heapq.heapify(due)
@@ -76,7 +79,8 @@ class Traffic:
                 continue
             if changed.is_set():
                 gaps = [1.0 / rate for rate in later]
-            heapq.heapreplace(due, (max(at, time.monotonic() - 1) + gaps[topic], topic))
+            gap = gaps[topic] * chances.uniform(0.5, 1.5)
+            heapq.heapreplace(due, (max(at, time.monotonic() - 1) + gap, topic))
             self._send(topic, next(numbers[topic]))
 
     def wait_for_the_rest(self) -> None:

@@ -144,8 +144,7 @@ def _what_it_does(settings: Settings, ready: Assembled, apply: bool) -> str:
     cluster, signing = settings.connections.pulsar.cluster, settings.connections.signing
     mode = "applying" if apply else "dry run, nothing is changed (add --apply): reading"
     keyed = "signed commands only" if signing.key_file else "signatures are not checked"
-    needed = settings.executor.approval == "required"
-    waits = ", each plan waits for approval" if needed else ""
+    waits = ", each plan waits for approval" if settings.executor.approval == "required" else ""
     return f"{mode} commands for {cluster}, {len(ready.brokers)} brokers, {keyed}{waits}"
 
 

@@ -105,8 +105,7 @@ def undrain(
 
     Exit code 1 if the broker is not being drained, or belongs to a roll.
     """
-    settings = options.settings(config, overrides)
-    with intent_session(settings, cluster, by, reason) as session:
+    with intent_session(options.settings(config, overrides), cluster, by, reason) as session:
         record = session.record("undrain", broker)
         session.write(session.judged(record))
         what = f"asked to end the drain of {broker} as {record.by}"

@@ -32,9 +32,8 @@ def serve(
 def _serve(settings: Settings, stop: Stop, log: Log) -> None:
     from pulsar_rebalancer.serve.page_start_and_readiness import run_page
 
-    ready_after = "reading the topics"
     with measured(
-        settings, log, stop, PageMetrics, still_s=STILL_S, ready_after=ready_after
+        settings, log, stop, PageMetrics, still_s=STILL_S, ready_after="reading the topics"
     ) as metrics:
         run_page(
             settings,

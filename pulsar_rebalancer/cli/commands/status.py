@@ -28,8 +28,12 @@ def status(
     """
     settings = options.installation(config, overrides)
     now_ms = wall_clock_ms()
-    required = settings.executor.approval == "required"
-    found = read_status(settings.connections, now_ms, last, approval_required=required)
+    found = read_status(
+        settings.connections,
+        now_ms,
+        last,
+        approval_required=settings.executor.approval == "required",
+    )
     console.warn(found.skipped)
     if not found.clusters and not found.rejected:
         raise options.nothing_found("round, report or command", settings)

@@ -51,5 +51,6 @@ def shadow(
     """
     from pulsar_rebalancer.lab.command_runs.shadow import compare_moves
 
-    settings = options.settings(config, overrides)
-    compare_moves(recording, settings, within, (since, until), as_json=as_json)
+    compare_moves(
+        recording, options.settings(config, overrides), within, (since, until), as_json=as_json
+    )
