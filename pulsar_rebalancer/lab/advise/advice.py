@@ -85,6 +85,7 @@ def advice(
             "doubled": fewest(*careful, 2.0, least=needed["least"]),
             "each": each,
             "together": gone,
+            "removed": [] if plan is None else _removed(cluster, plan),
             "commands": [] if plan is None else [*_moves(cluster, plan)],
         },
         "bundles": _bundles(cluster, spread),
@@ -95,9 +96,14 @@ def advice(
     }
 
 
+def _removed(cluster: SizedCluster, plan: Plan) -> list[str]:
+    """The brokers that a plan leaves out."""
+    return sorted(set(cluster.brokers).difference(plan["brokers"]))
+
+
 def _moves(cluster: SizedCluster, plan: Plan) -> Iterator[str]:
-    """The moves that lead to a plan, then a drain of each broker that is left out of it."""
-    gone = sorted(set(cluster.brokers).difference(plan["brokers"]))
+    """The moves that lead to a plan, then a drain of each broker that it leaves out."""
+    gone = _removed(cluster, plan)
     for name, row in zip(cluster.names, cluster.owners.tolist(), strict=True):
         goal, listed = plan["owners"][name], row >= 0 and not name.endswith(REST)
         if gone and listed and cluster.brokers[row] != goal:

@@ -176,18 +176,20 @@ def headline(one: Answers, name: str) -> tuple[str, str]:
         f"The Pulsar cluster {name} has {counted(present, 'server')} (brokers) and needs "
         f"{needed['found'] or _number(needed)} to stay below {100 * one['at_most']:.0f} % busy "
         f"even if one of them fails: {step}.",
-        f"This is by the load of {span}.",
+        f"It follows from the load of {span}.",
     )
 
 
 def _sections(one: Answers, question: Mapping[str, Any]) -> list[AdviceSection]:
     brokers, bundles = one["brokers"], one["bundles"]
     enough = (
-        "Each number is enough even if one of them fails; each yes is for one broker alone. "
-        "Load is what traffic explains: short spikes of CPU beyond it do not count."
+        "Each number includes one broker that may fail. Each yes holds for that broker alone. Load "
+        "is what traffic explains: short spikes of CPU beyond it do not count."
     )
     if brokers["together"] and len(brokers["each"]) > 1:
         enough += f" With the margin, together may go: {', '.join(brokers['together'])}."
+    if brokers["removed"]:
+        enough += f" The commands move bundles, then drain {', '.join(brokers['removed'])}."
     return [
         AdviceSection(
             "Brokers",
@@ -229,7 +231,7 @@ def _needed(found: Answers, margin: Answers) -> console.Sheet:
     varied = f"{100 * margin['load']:.0f} % of load and {100 * margin['usage']:.1f} points of usage"
     rows = [
         ["as recorded", _number(found["recorded"])],
-        [f"with a margin, as the recording varies: {varied}", _number(found["needed"])],
+        [f"with a margin for growth and noise: {varied}", _number(found["needed"])],
         ["twice this load", _number(found["doubled"])],
     ]
     return console.Sheet([("load", "left"), ("needs", "left")], rows)
@@ -269,8 +271,8 @@ def _each(each: Sequence[Answers], at_most: float) -> console.Sheet:
 
 def _bundles(found: Answers, most: float) -> str:
     if found["splits"] == 0:
-        near = f"within {found['spread']:.1f} points of usage"
-        return f"There are enough: at mean load brokers can be {near} of each other."
+        near = f"within {found['spread']:.1f} points of usage of each other"
+        return f"The bundles are enough: at mean load some placement has all brokers {near}."
     split = f"after {counted(found['splits'] or 0, 'split')}, of load in halves, they can be"
     return (
         f"At mean load brokers are {found['spread']:.1f} points apart at best (proven: "
@@ -285,7 +287,7 @@ def _namespaces(found: Sequence[Answers]) -> console.Sheet:
         for one in found
         for new in ["?" if one["cuts"] is None else str(len(one["cuts"]) + 1)]
     ]
-    heads = ["bundles", "without topics", "needs splits", "if created again"]
+    heads = ["bundles", "without topics", "needs splits", "enough if created again"]
     return console.Sheet([("namespace", "left"), *((head, "right") for head in heads)], rows)
 
 
@@ -310,8 +312,8 @@ def _partitions(hot: Sequence[Answers], limit: float) -> AdviceSection:
         ("needs", "left"),
     ]
     if not hot:
-        text = f"No bundle of one topic takes in more than {limit:g} MB/s, or what a broker carries"
-        return AdviceSection("Partitions", f"{text}; topics of other bundles are not recorded.")
+        text = f"No bundle with one topic takes in more than {limit:g} MB/s or a broker can carry"
+        return AdviceSection("Partitions", f"{text}. Topics of other bundles are not recorded.")
     return AdviceSection(
         "Partitions",
         f"These take in more than {limit:g} MB/s in one topic, or more than a broker carries. Look "
