@@ -11,10 +11,12 @@ import pytest
 from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.open_topics import Consumer, TopicRecord
 from tests.control_topic import TOPICS, Control
+from tests.lab.test_cli_advise import log
 from tests.servers.polling import poll_records
 from tests.servers.topic_server import TopicServer
 from tests.spark.workshop import uneven
 from tests.unit.command_line import rebalancer
+from tests.world.uneven_log import recorded
 from tools.kills.kill_execute import plan, run
 
 pytestmark = pytest.mark.servers
@@ -72,6 +74,20 @@ def test_a_recording_of_a_topic_is_what_was_sent_and_decides_alike(
     live = rebalancer("replay", "--from-topic", uri, "--json")
     assert copied.json["clusters"] == live.json["clusters"]
     assert live.json["records"] == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("server", "partitions"), [("kafka", 1), ("pulsar", 0)], indirect=["server"]
+)
+def test_a_topic_is_advised_on_as_its_recording(
+    server: TopicServer, partitions: int, tmp_path: Path
+) -> None:
+    uri = server.make("reader", "advised", partitions)
+    lines = log(lambda at, minute: 900.0 + minute if at % 4 == 0 else 200.0)
+    server.put(uri, lines)
+    live = rebalancer("advise", "--json", "--set", f"topics.telemetry={uri}")
+    assert live.json == rebalancer("advise", recorded(tmp_path, lines), "--json").json
+    assert live.json["brokers"]["needed"]["found"]
 
 
 @pytest.mark.faults
