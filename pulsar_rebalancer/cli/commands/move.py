@@ -36,16 +36,10 @@ def move(
     command, not the move. Exit code 1 if it does not move: policies, filters or limits object for
     15 minutes, or no executor carries it out; 6 without a yes: then nothing has changed.
     """
-    with present_session(options.settings(config, overrides), cluster, by, reason) as (
-        session,
-        present,
-    ):
-        ask_moves(
-            session,
-            present,
-            [(present.bundle_named(bundle), to)],
-            MoveOptions(yes, no_wait, as_json),
-        )
+    settings = options.settings(config, overrides)
+    with present_session(settings, cluster, by, reason) as (session, present):
+        moves = [(present.bundle_named(bundle), to)]
+        ask_moves(session, present, moves, MoveOptions(yes, no_wait, as_json))
 
 
 def unload(
@@ -71,9 +65,7 @@ def unload(
 
     As `move`: shows what would happen, asks, and waits; the same exit codes.
     """
-    with present_session(options.settings(config, overrides), cluster, by, reason) as (
-        session,
-        present,
-    ):
+    settings = options.settings(config, overrides)
+    with present_session(settings, cluster, by, reason) as (session, present):
         moves = [(bundle, None) for bundle in present.bundles_named(name)]
         ask_moves(session, present, moves, MoveOptions(yes, no_wait, as_json))

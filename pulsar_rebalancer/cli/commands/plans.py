@@ -120,15 +120,8 @@ def approve_command(
 
     Exit code 1 if the plan has expired or is decided.
     """
-    _decide(
-        "approve",
-        plan,
-        options.installation(config, overrides),
-        reason=reason,
-        by=by,
-        cluster=cluster,
-        as_json=as_json,
-    )
+    settings = options.installation(config, overrides)
+    _decide("approve", plan, settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
 @app.command("deny", short_help="Deny a plan, which frees its bundles.")
@@ -147,15 +140,8 @@ def deny_command(
 
     Exit code 1 if the plan has expired or is decided.
     """
-    _decide(
-        "deny",
-        plan,
-        options.installation(config, overrides),
-        reason=reason,
-        by=by,
-        cluster=cluster,
-        as_json=as_json,
-    )
+    settings = options.installation(config, overrides)
+    _decide("deny", plan, settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
 @app.command("pause", short_help="Pause the executor of a cluster.")
@@ -169,14 +155,8 @@ def pause_command(
     as_json: options.Json = False,
 ) -> None:
     """Pause the executor of a cluster: it refuses commands until a record resumes it."""
-    _order(
-        "pause",
-        options.installation(config, overrides),
-        reason=reason,
-        by=by,
-        cluster=cluster,
-        as_json=as_json,
-    )
+    settings = options.installation(config, overrides)
+    _order("pause", settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
 @app.command("resume", short_help="Resume a paused executor.")
@@ -190,14 +170,8 @@ def resume_command(
     as_json: options.Json = False,
 ) -> None:
     """End the pause by record of a cluster's executor. A pause file stays in effect."""
-    _order(
-        "resume",
-        options.installation(config, overrides),
-        reason=reason,
-        by=by,
-        cluster=cluster,
-        as_json=as_json,
-    )
+    settings = options.installation(config, overrides)
+    _order("resume", settings, reason=reason, by=by, cluster=cluster, as_json=as_json)
 
 
 def _decide(
@@ -220,11 +194,11 @@ def _decide(
         console.warn([f"plan {plan.id} was {before}; the first decision counts"])
     publish_approval(settings.connections, key, approval)
     left = age(plan.expires_at_ms - now_ms)
+    done = DONE[action]
     _say(
         approval,
-        f"{DONE[action]} plan {plan.id} ({counted(len(plan.commands), 'command')}) as "
-        f"{approval.by}; it expires in {left}. The executor's answer: rebalancer plans show "
-        f"{plan.id}",
+        f"{done} plan {plan.id} ({counted(len(plan.commands), 'command')}) as {approval.by}; it "
+        f"expires in {left}. The executor's answer: rebalancer plans show {plan.id}",
         as_json,
     )
 
