@@ -26,7 +26,7 @@ from strategies.cluster.model import Round
 from strategies.cluster.remembered_intents import intents_of_statuses
 from strategies.errors import RebalancerError, SettingsError, SinkError, WireError
 from strategies.figures.texts_of_counts_names_and_ages import counted
-from strategies.fold.accept_intent import accept
+from strategies.fold.accept_intent import TOO_MANY, accept
 from strategies.fold.intent_refusals import IntentFleet, IntentRefusal
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5}) ?(min|m|h|d)")
@@ -188,11 +188,12 @@ class IntentAnswers:
         return [found[place] for place in sorted(found)]
 
     def rejection(self, id_: str) -> str | None:
-        """The reason why a record was rejected before any round saw it; None if it was not."""
+        """The reason why a record was rejected and no round answers it; None if it was not."""
         for record in self._rejected.read():
             with suppress(WireError):
                 row = decode_rejected(record.value)
-                if b'"intent"' in row.original and row.code != "intent-refused":
+                answered = row.code == "intent-refused" and f"[{TOO_MANY}]" not in row.text
+                if b'"intent"' in row.original and not answered:
                     self._refused[row.original] = f"{row.text} [{row.code}]"
         wanted = id_.encode()
         return next((text for value, text in self._refused.items() if wanted in value), None)

@@ -17,7 +17,7 @@ from sinks.wire.signing_keys import signing_key
 from strategies.bundles import bundles_of_topic, is_system_bundle, namespace_and_topic, namespace_of
 from strategies.cluster.budget import HOUR_MS, Spent
 from strategies.cluster.cluster_state import ClusterState, InFlight, InMemoryStore, Order
-from strategies.cluster.intent_records_and_states import Intent, IntentStatus
+from strategies.cluster.intent_records_and_states import Intent, IntentStatus, status_of_refused
 from strategies.cluster.model import (
     BrokerLoad,
     ClusterView,
@@ -41,6 +41,7 @@ from strategies.fold.rule_errors import raised_text
 from strategies.round.participating_brokers import screen, view_of
 from strategies.round.round_input_and_digest import RoundInput, Rules
 from strategies.splitting.cut_by_traffic import shares_of
+from strategies.states_and_advice_of_codes import NOTHING
 
 #: Telemetry before the newest round that is read: unchanged policies are published every 15 minutes
 #: (`collector.policies_repeat_ms`), and averages of bundles reach back ten rounds.
@@ -111,19 +112,21 @@ class PresentCluster:
 
     def preview(self, intents: Sequence[Intent]) -> list[Proposal]:
         """What the next round would do with these intents together, in their order; the cluster
-        stays as it is. A command belongs to the intent that `evidence["intent"]` names. Raises
-        IntentError for a record that gets no status, for instance because of its time.
+        stays as it is. A command belongs to the intent that `evidence["intent"]` names.
         """
         store, rejections = StoreChanges(self._store), list[Rejection]()
         for intent in intents:
             rejections += fold_intent(intent, store, self._rules)
         *decided, done = self._closer.close(self.newest.cluster, "lateness", None, store)
         assert isinstance(done, Round)
-        statuses = {one.id: one for one in done.intents}
+        statuses = {
+            one.record.id: status_of_refused(
+                one.record, one.record.ts, text=f"{one.text} [{one.code}]", advice=NOTHING
+            )
+            for one in rejections
+            if isinstance(one.record, Intent)
+        } | {one.id: one for one in done.intents}
         commands = {one.evidence.get("intent"): one for one in decided if isinstance(one, Command)}
-        for rejection in rejections:
-            if isinstance(rejection.record, Intent) and rejection.record.id not in statuses:
-                raise IntentError(f"{rejection.text} [{rejection.code}]")
         asked, topics = store.get_cluster().intents.asked, self._store.get_cluster().topics
         shares = {
             bundle: shares_of(topics[bundle], children_of(one))

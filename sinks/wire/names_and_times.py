@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sinks.wire.contracts.execution import LONGEST_NAME
 from strategies.errors import WireError
 
-#: Letters of any script are legal. Control characters, line breaks and marks that change the
-#: direction of text are not.
-_CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+#: Letters of any script are legal. Control characters, line breaks, marks that change the direction
+#: of text, and bytes that are no text are not.
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 CONTROL = re.compile(f"[{_CONTROLS}]")
 #: Two parts (three in the heartbeat namespaces of old brokers), then the range.
 _PART = rf"[^/{_CONTROLS}]+"

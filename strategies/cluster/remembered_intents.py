@@ -13,7 +13,7 @@ from strategies.cluster.intent_records_and_states import (
 )
 from strategies.cluster.packed_records import EarlyRecord
 
-#: Ended and refused intents are shown for this long, and at most this number of them.
+#: Ended and refused intents are shown for this long, and about this number of them.
 _SHOWN_MS, _SHOWN = 3_600_000, 50
 
 #: Code of the commands of a drain.
@@ -136,14 +136,23 @@ class Intents:
 NO_INTENTS = Intents()
 
 
-def forget_old_intents(intents: Intents, now_ms: int, believed_ms: int) -> Intents:
+def forget_old_intents(
+    intents: Intents, now_ms: int, believed_ms: int, published_ms: int
+) -> Intents:
     """Removes the statuses of intents that ended an hour ago, and the ids of records that would not
-    be believed if they came again. `believed_ms`: largest distance of a believed record from the
-    cluster's time.
+    be believed if they came again. Of statuses beyond the most, those stay that no round has
+    published or that a split waits for. `believed_ms`: largest distance of a believed record from
+    the cluster's time; `published_ms`: time of the last round.
     """
-    ended = tuple(status for status in intents.ended if status.since_ms > now_ms - _SHOWN_MS)
+    children = {id_ for one in intents.asked.values() for id_ in one.cut.children.values()}
+    ended = [status for status in intents.ended if status.since_ms > now_ms - _SHOWN_MS]
+    kept = (
+        status
+        for rank, status in enumerate(ended, _SHOWN - len(ended))
+        if rank >= 0 or status.since_ms >= published_ms or status.id in children
+    )
     seen = {id_: ts for id_, ts in intents.seen.items() if abs(ts - now_ms) <= believed_ms}
-    return replace(intents, ended=ended[-_SHOWN:], seen=seen)
+    return replace(intents, ended=tuple(kept), seen=seen)
 
 
 def move_intents_back(intents: Intents, now_ms: int) -> Intents:

@@ -35,7 +35,7 @@ def _partitions_text(known: TopicsOfBundle, needed: int, limit: float) -> str:
             "and let its clients change to it: pulsar-admin topics create-partitioned-topic "
             f"{topic}-partitioned -p {needed}"
         )
-    if known.partitions is None:
+    if not known.partitions:
         return f"{needed} times as many partitions bring each {aim}"
     partitions = needed * known.partitions
     return (

@@ -45,7 +45,7 @@ def accept(intents: Intents, fleet: IntentFleet, intent: Intent, now_ms: int) ->
         return IntentRefusal(
             TOO_MANY,
             f"{len(intents.seen):,} intents have come within minutes",
-            "Find the program that writes them, and stop it.",
+            "Ask for the rest in some minutes; if no person asked, find the program that did.",
         )
     rule = _OF_ROLL.get(intent.action)
     if rule is None:

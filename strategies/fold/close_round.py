@@ -190,7 +190,9 @@ def _drop_expired(
             for bundle, known in state.topics.items()
             if abs(now_ms - known.ts) <= TOPICS_MS
         },
-        intents=forget_old_intents(state.intents, now_ms, settings.max_clock_jump_ms),
+        intents=forget_old_intents(
+            state.intents, now_ms, settings.max_clock_jump_ms, state.round_at_ms
+        ),
         rivals=update_yielding(state.rivals, now_ms, rules.rivals, settings.cool_down_ms),
     )
     return drop_finished_orders(state, now_ms)

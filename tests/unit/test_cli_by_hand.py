@@ -5,13 +5,17 @@ import pty
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
+from sinks.wire.operator_records import encode_intent
 from sinks.wire.record_decoding import decode_command
+from tests.control_topic import Control
 from tests.telemetry_lines import bundle
 from tests.unit.command_line import Answer
 from tests.unit.folding_job import A, B, C, FoldingJob, Person
+from tests.world.intents import drain
 from tests.world.splits import children_of
 from tools.waiting import eventually
 
@@ -143,6 +147,34 @@ def test_of_two_people_at_the_same_moment_the_first_moves_it_and_the_second_the_
     assert [one.destination for one in commands if one.bundle == BUNDLE] == [B]
 
 
+def test_every_one_of_many_refusals_reaches_the_person(control: Control, person: Person) -> None:
+    """More than rounds remember; first no round has seen the other request, then one has."""
+    job = FoldingJob(control, (A, B, C), 22)
+    job.executes = False
+    with job.running(), job.held(), ThreadPoolExecutor(1) as beside:
+        person.types("unload", "t/ns", "--yes", "--no-wait", *WHY)
+        beside.submit(eventually, lambda: len(person.written()) == 132, 60)
+        beside.submit(job.go_on)
+        words = ("unload", "t/ns", "--yes", "--json", "--reason", "x", "--by", "bo")
+        told = [person.types(*words), person.types(*words)]
+    assert [one.code for one in told] == [1, 1]
+    assert [one["intent"]["state"] for one in told[0].json["moves"]] == ["refused"] * 66
+    assert [one["preview"]["state"] for one in told[1].json["moves"]] == ["refused"] * 66
+
+
+def test_a_person_whose_name_is_no_text_is_refused(person: Person, job: FoldingJob) -> None:
+    answer = person.types("move", BUNDLE, "--reason", "x", "--by", "\udce9", "--yes")
+    assert (answer.code, person.written()) == (2, [])
+    assert '--by is "\\udce9", with control characters in it' in answer.err
+
+
+def test_who_asks_beside_a_flood_of_records_is_told(person: Person, job: FoldingJob) -> None:
+    flood = (replace(drain(at, 0, "no:1"), ts=job.now_ms) for at in range(1_000))
+    person.control.write("telemetry", [encode_intent(one) for one in flood])
+    answer = person.types("move", BUNDLE, "--to", B, "--yes", *WHY)
+    assert (answer.code, "[too-many-intents]" in answer.err) == (1, True)
+
+
 def test_each_bundle_of_a_refused_request_is_in_the_document(
     person: Person, job: FoldingJob
 ) -> None:
@@ -206,7 +238,10 @@ def test_a_bundle_is_split_and_its_children_move(person: Person, job: FoldingJob
     assert answer.err.endswith("done, it is split, and 2 new bundles moved\n")
 
 
-@pytest.mark.parametrize(("at", "code"), [("0x400000,abc", 2), ("", 2), ("-5", 2), ("0x400000", 6)])
+@pytest.mark.parametrize(
+    ("at", "code"),
+    [("0x400000,abc", 2), ("", 2), ("-5", 2), ("0x400000" + 100 * ",0x500000", 2), ("0x400000", 6)],
+)
 def test_a_split_without_a_yes_or_with_a_typo_asks_for_nothing(
     person: Person, job: FoldingJob, at: str, code: int
 ) -> None:

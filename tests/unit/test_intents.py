@@ -6,10 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from strategies.cluster.asked_by_hand import Asked, AskedSplit
 from strategies.cluster.cluster_state import InMemoryStore
-from strategies.cluster.intent_records_and_states import Intent, RollPhase
+from strategies.cluster.intent_records_and_states import Intent, RollPhase, status_of_refused
 from strategies.cluster.model import Round, TelemetryRecord
-from strategies.cluster.remembered_intents import NO_INTENTS, Intents, intents_of_statuses, statuses
+from strategies.cluster.remembered_intents import (
+    NO_INTENTS,
+    Intents,
+    forget_old_intents,
+    intents_of_statuses,
+    statuses,
+)
 from strategies.fold.accept_intent import accept
 from strategies.fold.engine import Engine, EngineSettings
 from strategies.fold.intent_refusals import IntentFleet, IntentRefusal
@@ -195,6 +202,24 @@ def test_ended_intents_are_shown_for_an_hour() -> None:
     assert store.get_cluster().intents == NO_INTENTS
 
 
+def test_a_round_has_all_that_ended_since_the_last_one_and_fifty_of_before() -> None:
+    store = InMemoryStore()
+    fold_all(ENGINE, a_pass(0), store)
+    refused = [drain(at, 10, "no:1") for at in range(1, 81)]
+    passes = [fold_all(ENGINE, lines, store) for lines in ([*refused, *a_pass(60)], a_pass(120))]
+    assert [len(rounds(events)[-1].intents) for events in passes] == [80, 50]
+
+
+def test_a_split_finds_its_children_among_many_that_have_ended() -> None:
+    ended = tuple(
+        status_of_refused(drain(at, 10, "no:1"), NOW, text="x", advice="x") for at in range(80)
+    )
+    cut = AskedSplit(children={BUNDLE: ended[0].id})
+    split = Asked("1", "t/ns/0x00000000_0x80000000", None, "anna", "x", NOW, NOW, cut=cut)
+    intents = forget_old_intents(Intents(asked={split.bundle: split}, ended=ended), NOW, 0, NOW + 1)
+    assert intents.ended == (ended[0], *ended[-50:])
+
+
 def test_the_time_of_an_intent_moves_nothing() -> None:
     store = InMemoryStore()
     fold_all(ENGINE, a_pass(0), store)
@@ -239,5 +264,5 @@ def test_a_flood_of_records_does_not_fill_the_state() -> None:
     assert len(rejections(events)) == 1_500
     assert "[too-many-intents]" in rejections(events)[-1].text
     assert (len(intents.seen), len(intents.ended)) == (999, 999)
-    (done,) = rounds(fold_all(ENGINE, a_pass(60), store))
-    assert len(done.intents) == 50
+    shown = [len(rounds(fold_all(ENGINE, a_pass(at), store))[0].intents) for at in (60, 120)]
+    assert shown == [999, 50]

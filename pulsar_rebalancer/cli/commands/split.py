@@ -10,6 +10,7 @@ from pulsar_rebalancer.cli import console, options
 from pulsar_rebalancer.cli.by_hand import MoveOptions, ask, present_session, show_moves, stays
 from pulsar_rebalancer.decisions.explain.explanation_lines import instruction, points
 from pulsar_rebalancer.decisions.preview import PresentBundle, PresentCluster, Proposal
+from sinks.wire.contracts.telemetry import MOST_POSITIONS
 from strategies.cluster.model import MIB
 from strategies.errors import SettingsError
 from strategies.figures.texts_of_counts_names_and_ages import counted
@@ -81,8 +82,8 @@ def split(
 
 def _positions(text: str | None) -> tuple[int, ...]:
     words = [] if text is None else text.split(",")
-    if not all(map(_HASH.fullmatch, words)):
-        why = f"--at: {text!r} is no list of hashes; write 0x10000000,0x20000000"
+    if len(words) > MOST_POSITIONS or not all(map(_HASH.fullmatch, words)):
+        why = f"--at: {text!r} is no list of at most {MOST_POSITIONS} hashes; write 0x10,0x20000000"
         raise SettingsError([why])
     return tuple(int(word, 16) for word in words)
 

@@ -35,6 +35,8 @@ NOT_MEASURED = -1.0
 UNKNOWN_SPEED, _MOST_UNKNOWN = -1000.0, -1_000_000.0
 #: A limit below this is a wrong measurement; usage divided by it would be infinite in float32.
 SMALLEST_LIMIT = 1e-6
+#: Positions of one split.
+MOST_POSITIONS = 100
 #: Not negative, except NOT_MEASURED for usage and limit alike, and a multiple of UNKNOWN_SPEED as
 #: limit.
 ResourceFigure = Annotated[
@@ -283,7 +285,10 @@ class IntentRecord(ClusterRecord, frozen=True, tag_field="kind", tag="intent"):
     positions: (
         Annotated[
             list[Annotated[int, Meta(ge=0, le=FULL)]],
-            Meta(max_length=100, description="of a split: hashes inside the bundle, ascending"),
+            Meta(
+                max_length=MOST_POSITIONS,
+                description="of a split: hashes inside the bundle, ascending",
+            ),
         ]
         | UnsetType
     ) = UNSET
