@@ -76,8 +76,9 @@ def _of_policy(
     secondary = sum(1 for role in roles if role.secondary and not role.primary)
     wrong = unmatched(view, policy, brokers)
     if not primary + secondary:
-        why = wrong or "it names no broker"
-        text = f"{policy.name} leaves its namespaces no live broker: {why}"
+        text = (
+            f"{policy.name} leaves its namespaces no live broker: {wrong or 'it names no broker'}"
+        )
         yield Finding(_ISOLATION, "fail", text, _CORRECT)
     elif primary + secondary < policy.min_limit:
         text = (

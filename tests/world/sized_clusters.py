@@ -36,6 +36,7 @@ def a_cluster(
         np.zeros(count, dtype=bool),
         tuple(f"b{at}:8080" for at in range(brokers)),
         np.array(power),
+        np.array(power),
         np.full(brokers, 0.05),
         1.0,
         1.0,

@@ -194,11 +194,11 @@ def _decide(
         console.warn([f"plan {plan.id} was {before}; the first decision counts"])
     publish_approval(settings.connections, key, approval)
     left = age(plan.expires_at_ms - now_ms)
-    done = DONE[action]
     _say(
         approval,
-        f"{done} plan {plan.id} ({counted(len(plan.commands), 'command')}) as {approval.by}; it "
-        f"expires in {left}. The executor's answer: rebalancer plans show {plan.id}",
+        f"{DONE[action]} plan {plan.id} ({counted(len(plan.commands), 'command')}) as "
+        f"{approval.by}; it expires in {left}. The executor's answer: rebalancer plans show "
+        f"{plan.id}",
         as_json,
     )
 

@@ -73,6 +73,7 @@ def advice(
     each = [departure(cluster, one, at_most) for one in dict.fromkeys(may_go or known)]
     yes = [one["broker"] for one in each if one["may_go"] == "yes"]
     gone, plan = together(*careful, yes) if may_go else (None, needed["plan"])
+    removed = [] if plan is None else sorted({*known}.difference(plan["brokers"]))
     return {
         "begins_ms": recorded.begins_ms,
         "hours": recorded.hours,
@@ -85,8 +86,8 @@ def advice(
             "doubled": fewest(*careful, 2.0, least=needed["least"]),
             "each": each,
             "together": gone,
-            "removed": [] if plan is None else _removed(cluster, plan),
-            "commands": [] if plan is None else [*_moves(cluster, plan)],
+            "removed": removed,
+            "commands": [*_moves(cluster, plan, removed)] if plan and removed else [],
         },
         "bundles": _bundles(cluster, spread),
         "partitions": [*_hot(cluster, at_most, per_partition)],
@@ -96,19 +97,13 @@ def advice(
     }
 
 
-def _removed(cluster: SizedCluster, plan: Plan) -> list[str]:
-    """The brokers that a plan leaves out."""
-    return sorted(set(cluster.brokers).difference(plan["brokers"]))
-
-
-def _moves(cluster: SizedCluster, plan: Plan) -> Iterator[str]:
+def _moves(cluster: SizedCluster, plan: Plan, removed: Sequence[str]) -> Iterator[str]:
     """The moves that lead to a plan, then a drain of each broker that it leaves out."""
-    gone = _removed(cluster, plan)
     for name, row in zip(cluster.names, cluster.owners.tolist(), strict=True):
         goal, listed = plan["owners"][name], row >= 0 and not name.endswith(REST)
-        if gone and listed and cluster.brokers[row] != goal:
+        if listed and cluster.brokers[row] != goal:
             yield f"rebalancer move {quote(name)} --to {quote(goal)} --reason 'fewer brokers'"
-    yield from (f"rebalancer drain {quote(broker)} --reason 'fewer brokers'" for broker in gone)
+    yield from (f"rebalancer drain {quote(broker)} --reason 'fewer brokers'" for broker in removed)
 
 
 def gauges(answers: Answers) -> dict[str, float]:
@@ -128,8 +123,8 @@ def gauges(answers: Answers) -> dict[str, float]:
 
 def _bundles(cluster: SizedCluster, most: float) -> Answers:
     """`spread`: points, that some placement of the present bundles reaches at mean load; `bound`:
-    below which none gets. `splits`: None where no number is enough; `cuts`: inner boundaries of the
-    fewest bundles for a namespace that is created again.
+    below which none gets. `splits`: None where no number is enough; `cuts`: inner boundaries of
+    enough bundles, near halves of the load, for a namespace that is created again.
     """
     present, spaces = present_pieces(cluster)
     loads = np.array([one.load for one in present])
@@ -137,6 +132,7 @@ def _bundles(cluster: SizedCluster, most: float) -> Answers:
     fewer = None if cluster.divisible.any() else enough(cluster, spaces, most)
     splits = None if parts is None else split_pieces(parts)
     return {
+        "policies_aside": cluster.has_policies,
         "spread": spread_of(cluster, loads),
         "bound": best_spread(loads, 100 * cluster.idle / cluster.power, cluster.power / 100),
         "splits": None if splits is None else len(splits),

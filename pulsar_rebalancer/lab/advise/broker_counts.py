@@ -39,8 +39,7 @@ def fewest(
     # If the most powerful broker dies, the next one must carry the largest bundle.
     room, open_ = np.sort(_room(cluster.grown(2), at_most)), list[int]()
     too_large = bool((cluster.sizes[~cluster.divisible] > room[-2]).any())
-    furthest = _FURTHEST * (present + 2)
-    for count in range(least, least if too_large else furthest):
+    for count in range(least, least if too_large else _FURTHEST * (present + 2)):
         wide, proven = cluster.grown(max(0, count - present)), True
         order = np.argsort(-_room(wide, at_most), kind="stable").tolist()
         for rows in islice(combinations(order, count), _SETS if cluster.has_policies else 1):
@@ -52,7 +51,8 @@ def fewest(
         open_ += [] if proven else [count]
         if len(open_) == _NUMBERS:
             break
-    least = min([*open_, max(least, present if too_large else furthest)])
+    # Where no number can be enough, more brokers do not help.
+    least = min(open_, default=max(least, present))
     return {"least": least, "found": None, "too_large": too_large, "plan": None}
 
 

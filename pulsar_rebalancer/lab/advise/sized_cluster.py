@@ -29,6 +29,8 @@ _WEIGHT = 1e3
 _VARIED = 0.1
 #: A broker with more power than this for its CPU, in medians, measures its usage wrong.
 _MOST_POWER = 4.0
+#: Relative difference of powers that CPUs explain.
+_ALIKE = 0.03
 #: Hours from which on days are compared with each other; before, parts of this number are.
 _DAYS_FROM, _PARTS = 48.0, 12
 #: Sums of bundles × brokers × steps that a plan may take; longer windows have coarser steps.
@@ -39,10 +41,10 @@ _WORK = 4_000_000
 class SizedCluster:
     """`sizes`: float64[bundles, steps], load of bundles that may move; `names`, `owners` (row in
     `brokers`, -1 for none), `topics`, `received` (bytes/s in at the 99th percentile), `divisible`
-    (any part may be anywhere): of these bundles. `power`: load per usage of each broker; `idle`:
-    load of each without bundles that may move. `per_received`: load per byte/s in. `growth`: factor
-    by which load may rise; `unsure`: usage (fraction) that traffic does not explain; `total`:
-    float64[all steps], all load.
+    (any part may be anywhere): of these bundles. `power`: load per usage of each broker; `sure`:
+    the least that it may be; `idle`: load of each without bundles that may move. `per_received`:
+    load per byte/s in. `growth`: factor by which load may rise; `unsure`: usage (fraction) that
+    traffic does not explain; `total`: float64[all steps], all load.
     """
 
     names: tuple[str, ...]
@@ -53,6 +55,7 @@ class SizedCluster:
     divisible: Bools
     brokers: tuple[str, ...]
     power: Floats
+    sure: Floats
     idle: Floats
     per_received: float
     growth: float
@@ -63,7 +66,11 @@ class SizedCluster:
 
     @cached_property
     def with_margin(self) -> "SizedCluster":
-        return replace(self, sizes=self.sizes * self.growth)
+        """With load that has grown, on brokers that have no more power than is sure: that with
+        which all their usage is of load.
+        """
+        idle = np.where(self.sure < self.power, self.idle - self.idle.min(), self.idle)
+        return replace(self, sizes=self.sizes * self.growth, power=self.sure, idle=idle)
 
     @cached_property
     def has_policies(self) -> bool:
@@ -134,7 +141,7 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
     """The recorded cluster in units of load. Rare peaks of a bundle that bring any broker above
     `at_most` are left out: no placement changes them.
     """
-    cost, power, unsure = _learned(recorded)
+    cost, power, sure, unsure = _learned(recorded)
     throughput, rate = both_directions(recorded.traffic.reshape(-1, 4))
     loads = cost.of(throughput, rate).reshape(recorded.traffic.shape[:2])
     own = np.array([is_system_bundle(name) for name in recorded.bundles], dtype=bool)
@@ -158,6 +165,7 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
         rest[rows],
         recorded.brokers,
         power,
+        sure,
         idle[:-1],
         float(loads[:, rows].sum() / max(taken_in.sum(), 1.0)),
         growth,
@@ -168,9 +176,10 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
     )
 
 
-def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, float]:
+def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, Floats, float]:
     """The cost of traffic, float64[brokers]: the power of each broker, which explains the usage
-    that it shows on average, and the standard deviation of usage that is not explained.
+    that it shows on average, and the least that it may be, and the standard deviation of usage that
+    is not explained.
     """
     # Without traffic, a broker has just started, or what it shows says nothing of traffic; without
     # usage under traffic, it does not measure it.
@@ -187,7 +196,7 @@ def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, float]:
         cost = replace(
             cost, base=0.0, per_byte=float(every[:, 2].sum() / every[:, 0].sum()), per_message=0.0
         )
-    powers, errors = [], [np.zeros(1)]
+    powers, least, errors = [], [], [np.zeros(1)]
     cpu = np.array([recorded.cpu.get(name, 0.0) for name in recorded.brokers])
     by_cpu = np.where(cpu > 0, cpu / np.median(cpu[cpu > 0]), 1.0) if cpu.any() else cpu + 1.0
     for name, rows in shown.items():
@@ -197,10 +206,13 @@ def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, float]:
             one /= min(max(seen / float(explained.sum()), SCALE[0]), SCALE[1])
         errors.append(rows[:, 2] - (cost.base + load) / one)
         powers.append(one)
+        # By all its usage. What idle brokers use is not known where their speeds differ unseen.
+        least.append(float((load * load).sum()) / seen if load.max(initial=0.0) > LITTLE else one)
     usual = by_cpu * np.median(powers / by_cpu)
     power = np.where(powers > _MOST_POWER * usual, usual, powers)
+    sure = np.minimum(power, least if (np.abs(power / usual - 1.0) > _ALIKE).any() else power)
     # The median of distances, in standard deviations: some samples show a start.
-    return cost, power, 1.48 * float(np.median(np.abs(np.concatenate(errors))))
+    return cost, power, sure, 1.48 * float(np.median(np.abs(np.concatenate(errors))))
 
 
 def growth_of(total: Floats, hours: float) -> float:

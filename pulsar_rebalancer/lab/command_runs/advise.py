@@ -270,12 +270,13 @@ def _each(each: Sequence[Answers], at_most: float) -> console.Sheet:
 
 
 def _bundles(found: Answers, most: float) -> str:
+    mean = "mean load, isolation policies aside," if found["policies_aside"] else "mean load"
     if found["splits"] == 0:
         near = f"within {found['spread']:.1f} points of usage of each other"
-        return f"The bundles are enough: at mean load some placement has all brokers {near}."
+        return f"The bundles are enough: at {mean} some placement has all brokers {near}."
     split = f"after {counted(found['splits'] or 0, 'split')}, of load in halves, they can be"
     return (
-        f"At mean load brokers are {found['spread']:.1f} points apart at best (proven: "
+        f"At {mean} brokers are {found['spread']:.1f} points apart at best (proven: "
         f"not below {found['bound']:.1f}); {split if found['splits'] else 'no split brings them'} "
         f"within {most:g}."
     )
