@@ -285,8 +285,11 @@ def _findings(
             lambda name: _ask(admin, name), names or [url.netloc for url in admin_urls(pulsar)]
         )
         by_id = matches_ids(used_release(listed, settings))
-        domains = engine.filters.failure_domains
-        policies = [*check_policies(admin, names, by_id=by_id, domains=domains)] if names else []
+        policies = (
+            [*check_policies(admin, names, by_id=by_id, domains=engine.filters.failure_domains)]
+            if names
+            else []
+        )
     yield check_brokers(listed if names else [])
     yield check_load_manager(listed, pulsar)
     yield from check_shedder(listed)

@@ -28,6 +28,7 @@ from strategies.fold.engine import Engine, EngineSettings
 from strategies.settings import LimitSettings, RoundSettings
 from strategies.shedding.steady.settings import SteadySettings
 from streaming.state.state_to_bytes import from_bytes, pack, to_bytes, unpack_brokers
+from tests.lanes import variant
 from tests.properties.costly import costly
 from tests.properties.legal import seeds
 
@@ -139,7 +140,9 @@ def reopened(store: InMemoryStore) -> InMemoryStore:
 
 @pytest.mark.heavy
 @costly
-@pytest.mark.parametrize("form", ["order", "twice the capacity and the load", "encoding"])
+@pytest.mark.parametrize(
+    "form", ["order", variant("twice the capacity and the load"), variant("encoding")]
+)
 @given(seed=seeds, rounds=rounds_)
 def test_order_scale_and_encoding_of_the_state_change_nothing(
     form: str, seed: int, rounds: int

@@ -116,11 +116,8 @@ def explain(
             located, whole, _limits(options.settings(config, overrides), whole)
         )
     if as_json:
-        console.print_json(
-            "explanation",
-            1,
-            {**_as_json(located), "executor_limits": [one.as_object() for one in verdicts]},
-        )
+        limits = [one.as_object() for one in verdicts]
+        console.print_json("explanation", 1, _as_json(located) | {"executor_limits": limits})
     else:
         console.say(*located_lines(located, last), *(f"  {one.line}" for one in verdicts))
 

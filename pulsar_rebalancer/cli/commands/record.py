@@ -88,14 +88,10 @@ def record(
                 outage=outage,
             )
     console.warn(unread.lines())
+    counts = {"records": done.records, "bytes": done.bytes}
     console.answer(
         "recorded",
-        {
-            "file": str(target),
-            "topic": str(copied),
-            "records": done.records,
-            "bytes": done.bytes,
-        },
+        {"file": str(target), "topic": str(copied), **counts},
         f"{target}: {done.records} records, {done.bytes} bytes uncompressed",
         as_json=as_json,
     )
