@@ -28,10 +28,18 @@ BROKERS = [f"b{at}:8080" for at in range(4)]
 Rates = Callable[[int, int], float]
 
 
-def report(broker: str, minute: int, rates: Mapping[str, float], *, topics: int = 3) -> bytes:
+def report(
+    broker: str,
+    minute: int,
+    rates: Mapping[str, float],
+    *,
+    topics: int = 3,
+    idle: float = 4.0,
+    speed: float = 1.0,
+) -> bytes:
     """A broker that is 4 % busy without traffic, and 1 % of one core more for 100 messages/s in."""
     stats = {name: bundle_stats(rate) | {"topics": topics} for name, rate in rates.items()}
-    cpu = {"usage": 4 + sum(rates.values()) / 100, "limit": 100}
+    cpu = {"usage": idle + sum(rates.values()) / 100 / speed, "limit": 100}
     body = figures(sum(rates.values()), 0) | {"cpu": cpu, "numBundles": len(stats)}
     more = {"lastStats": stats, "bundles": list(stats), "loadReportType": "LocalBrokerData"}
     return line("load-report", 60 * minute, broker=broker, report=body | more)
@@ -76,6 +84,27 @@ def test_brokers_that_may_each_go_alone_may_not_all_go_together(tmp_path: Path) 
     assert [one["may_go"] for one in brokers["each"]] == ["yes", "yes"]
     assert brokers["together"] == [BROKERS[1]]
     assert [one for one in brokers["commands"] if " drain " in one] == brokers["commands"][-1:]
+
+
+def test_who_may_go_counts_on_no_speed_that_brokers_may_not_have(tmp_path: Path) -> None:
+    """No broker uses anything without traffic. Alone, one with 94 % of work and a speed of 0.89 is
+    overloaded.
+    """
+    loads = {1.19: 4403.0, 0.89: 2848.0, 0.8899: 2136.0}
+    lines = [
+        report(
+            broker,
+            minute,
+            {bundle(4 * row + at): load / 4 for at in range(4)},
+            idle=0.0,
+            speed=speed,
+        )
+        for minute in range(30)
+        for row, (broker, (speed, load)) in enumerate(zip(BROKERS, loads.items(), strict=False))
+    ]
+    brokers = advised(tmp_path, lines, "--json").json["brokers"]
+    assert "yes" not in [one["may_go"] for one in brokers["each"]]
+    assert brokers["needed"]["found"] == 3
 
 
 def test_the_only_broker_may_not_go(tmp_path: Path) -> None:
