@@ -90,17 +90,17 @@ def test_who_may_go_counts_on_no_speed_that_brokers_may_not_have(tmp_path: Path)
     """No broker uses anything without traffic. Alone, one with 94 % of work and a speed of 0.89 is
     overloaded.
     """
-    loads = {1.19: 4403.0, 0.89: 2848.0, 0.8899: 2136.0}
+    speeds, rates = (1.19, 0.89, 0.89), (4403.0, 2848.0, 2136.0)
     lines = [
         report(
             broker,
             minute,
-            {bundle(4 * row + at): load / 4 for at in range(4)},
+            {bundle(4 * row + at): rates[row] / 4 for at in range(4)},
             idle=0.0,
-            speed=speed,
+            speed=speeds[row],
         )
         for minute in range(30)
-        for row, (broker, (speed, load)) in enumerate(zip(BROKERS, loads.items(), strict=False))
+        for row, broker in enumerate(BROKERS[:3])
     ]
     brokers = advised(tmp_path, lines, "--json").json["brokers"]
     assert "yes" not in [one["may_go"] for one in brokers["each"]]

@@ -132,7 +132,7 @@ def test_usage_after_a_move_is_as_shown(brokers: Brokers, tmp_path: Path) -> Non
     ):
         loop.begin()
         wait_for_rounds(18, loop)
-        bundle = min(users.rates, key=lambda one: abs(users.rates[one] - SENT[0] / 40))
+        bundle = min(users.rates, key=lambda one: abs(users.rates[one] - SENT[0] / 4 / 10))
         said = Operator(loop).runs(
             "move", bundle, "--to", cluster.brokers[3], "--reason", "test", "--yes", "--json"
         )

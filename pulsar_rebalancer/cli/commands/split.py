@@ -83,8 +83,9 @@ def split(
 def _positions(text: str | None) -> tuple[int, ...]:
     words = [] if text is None else text.split(",")
     if len(words) > MOST_POSITIONS or not all(map(_HASH.fullmatch, words)):
-        why = f"--at: {text!r} is no list of at most {MOST_POSITIONS} hashes; write 0x10,0x20000000"
-        raise SettingsError([why])
+        raise SettingsError(
+            [f"--at: {text!r} is no list of at most {MOST_POSITIONS} hashes; write 0x10,0x20000000"]
+        )
     return tuple(int(word, 16) for word in words)
 
 

@@ -17,6 +17,9 @@ _Recording = Annotated[
         help="A .parquet, .jsonl, .jsonl.gz or .jsonl.zst file; without one, the telemetry topic.",
     ),
 ]
+_PlanFor = Annotated[
+    Literal["peak"] | None, typer.Option(help="Also the fewest moves for the peak of the days.")
+]
 _Expect = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,7 +55,7 @@ def advise(
         list[str] | None, typer.Option(metavar="BROKER", help="Only this broker. Repeatable.")
     ] = None,
     expect: _Expect = None,
-    plan_for: Annotated[Literal["peak"] | None, typer.Option(help="Also plan moves.")] = None,
+    plan_for: _PlanFor = None,
     ask: Annotated[bool, typer.Option("--ask", help="Ask for these moves, as move does.")] = False,
     by: options.Who = None,
     yes: options.Yes = False,
