@@ -147,7 +147,7 @@ class Loop:
         def looked() -> bool:
             ended = {program: process.poll() for program, process in self._processes.items()}
             assert not any(code is not None for code in ended.values()), (
-                f"ended: {ended}, waiting for {what}; see {self.folder}"
+                f"ended: {ended}, waiting for {what}; {self._last_words()}"
             )
             return true()
 
@@ -155,9 +155,14 @@ class Loop:
             """The cluster of the topics is gone when a failed test is examined."""
             for topic in TOPICS:
                 (self.folder / f"{topic}.jsonl").write_bytes(b"\n".join(self.read(topic)))
-            return f"not within {_LONG_S:g} s: {what}; see {self.folder}"
+            return f"not within {_LONG_S:g} s: {what}; {self._last_words()}"
 
         eventually(looked, _LONG_S, kept, every_s)
+
+    def _last_words(self) -> str:
+        logs = (self.log(program) for program in PROGRAMS)
+        tails = (f"{log}:\n{log.read_text('utf-8')[-1000:]}" for log in logs if log.exists())
+        return "\n".join(("the logs end with", *tails))
 
     def commands(self) -> list[Command]:
         return [decode_command(value) for value in self.read("commands")]
