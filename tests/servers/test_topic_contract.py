@@ -10,7 +10,10 @@ import pytest
 
 from pulsar_rebalancer.cli import exit_codes
 from sinks.topics.open_topics import Consumer, TopicRecord
-from tests.control_topic import TOPICS, Control
+from sinks.wire.record_decoding import decode_command
+from sinks.wire.record_encoding import encode_outcome
+from tests.control_topic import TOPICS, Control, outcome
+from tests.golden.test_status import Topics as Installation
 from tests.lab.test_cli_advise import log
 from tests.servers.polling import poll_records
 from tests.servers.topic_server import TopicServer
@@ -88,6 +91,29 @@ def test_a_topic_is_advised_on_as_its_recording(
     live = rebalancer("advise", "--json", "--set", f"topics.telemetry={uri}")
     assert live.json == rebalancer("advise", recorded(tmp_path, lines), "--json").json
     assert live.json["brokers"]["needed"]["found"]
+
+
+@pytest.mark.parametrize(
+    ("server", "partitions"), [("kafka", 1), ("pulsar", 0)], indirect=["server"]
+)
+def test_top_and_export_print_of_topics_what_they_print_of_files(
+    server: TopicServer, partitions: int, tmp_path: Path
+) -> None:
+    files = Installation(tmp_path / "files")
+    files.decide(uneven(5))
+    applied = outcome(decode_command(files.read("commands")[0]), "applied")
+    files.write("outcomes", [encode_outcome(applied)])
+    live = Control(tmp_path, {name: server.make("log", name, partitions) for name in TOPICS})
+    for name in TOPICS:
+        live.write(name, files.read(name))
+    tables = (("export", table) for table in ("usage", "moves", "plans", "outcomes"))
+    for asked in (("top", "--json"), *tables):
+        printed, expected = (
+            rebalancer(*asked, *(f"--set=topics.{name}={topics.uri(name)}" for name in TOPICS))
+            for topics in (live, files)
+        )
+        assert (printed.code, printed.out) == (exit_codes.OK, expected.out)
+        assert printed.out.count("\n") > 1
 
 
 @pytest.mark.faults
