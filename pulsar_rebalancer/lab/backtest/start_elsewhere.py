@@ -89,8 +89,9 @@ def _patterns(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> list[str
     if new == old or new.get("unload_scope") == "none":
         return []
     before, after = {*(old or {}).get("namespaces", ())}, {*new["namespaces"]}
-    moved = old is not None and sorted(old.get("primary", ())) != sorted(new["primary"])
-    everything = moved or new.get("unload_scope") == "all_matching"
+    everything = new.get("unload_scope") == "all_matching" or (
+        old is not None and sorted(old.get("primary", ())) != sorted(new["primary"])
+    )
     return sorted(before | after if everything else before ^ after)
 
 

@@ -90,8 +90,12 @@ def read_what_if(
         names = [f"added-{number}:8080" for number in numbers] or [one["name"]]
         added |= dict.fromkeys(names, one["machine"])
     factors = {one["names"]: float(one["by"]) for one in _parsed("--scale", scale, _SCALED)}
-    found = None if policies is None else read_policies_file(policies)
-    return WhatIf(tuple(dict.fromkeys(remove)), added, factors, found)
+    return WhatIf(
+        tuple(dict.fromkeys(remove)),
+        added,
+        factors,
+        None if policies is None else read_policies_file(policies),
+    )
 
 
 def _parsed(flag: str, texts: Sequence[str], form: re.Pattern[str]) -> list[re.Match[str]]:
@@ -124,8 +128,9 @@ def changed(
                 out.write(*line)
         policies = next(iter(recorded), {})
         start = StartElsewhere(change.removed, policies, change.policies, settings.engine, idle)
-        key = intents_key(settings.connections.signing)
-        blocks = read_blocks(edited, with_traffic=True, intents_key=key)
+        blocks = read_blocks(
+            edited, with_traffic=True, intents_key=intents_key(settings.connections.signing)
+        )
         with ColumnarRecording(target) as out:
             for value, record in _lines(start.passes(blocks)):
                 if getattr(record, "broker", None) not in change.removed:

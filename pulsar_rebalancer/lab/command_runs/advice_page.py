@@ -55,5 +55,8 @@ def _usage(loads: RecordedLoads, at_most: float) -> Mapping[str, Any]:
     steps = (samples[:, 4].astype(np.int64) - loads.begins_ms) // loads.step_ms
     busiest = np.full(len(loads.traffic), np.nan)
     np.fmax.at(busiest, steps, 100 * samples[:, 2])
-    times = loads.begins_ms + loads.step_ms * np.arange(len(busiest))
-    return {"form": "usage", "limit": 100 * at_most, **series(times, busiest)}
+    return {
+        "form": "usage",
+        "limit": 100 * at_most,
+        **series(loads.begins_ms + loads.step_ms * np.arange(len(busiest)), busiest),
+    }

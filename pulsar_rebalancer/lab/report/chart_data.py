@@ -198,10 +198,9 @@ def moved_traffic(run: Summary) -> str:
 def series(times: Ints, values: Floats) -> dict[str, Any]:
     """A line of times and figures, without those that the chart does not need."""
     kept = extremes(values, BINS)
-    figures = np.round(values[kept], 2).tolist()
     return {
         "t": times[kept].tolist(),
-        "y": [None if isnan(value) else value for value in figures],
+        "y": [None if isnan(value) else value for value in np.round(values[kept], 2).tolist()],
     }
 
 

@@ -219,8 +219,7 @@ def demand_of(scenario: Scenario, stream: Stream) -> Demand:
     places = scenario.places
     flows: list[Flow | SegmentedFlow] = []
     for traffic in scenario.traffic:
-        namespace = scenario.namespace_of(traffic)
-        place = places[namespace]
+        place = places[scenario.namespace_of(traffic)]
         flows.append(
             _flow(traffic, place, topics, stream)
             if traffic.segments is None

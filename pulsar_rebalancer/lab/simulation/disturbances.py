@@ -39,8 +39,9 @@ class DisturbedReports:
         by, missing = self._by, set[str]()
         arriving = [report for due, report in self._late if due <= self._round]
         self._late = [one for one in self._late if one[0] > self._round]
-        dice = self._chance.uniform(len(reports)).tolist()
-        for report, die in zip(map(self._changed, reports), dice, strict=True):
+        for report, die in zip(
+            map(self._changed, reports), self._chance.uniform(len(reports)).tolist(), strict=True
+        ):
             if by.lost <= die < 1.0 - by.late:
                 arriving.append(report)
                 continue

@@ -82,8 +82,16 @@ class ModelledRoll:
         return records, restarts
 
     def _record(self, action: IntentAction, broker: str | None, reason: str, now_ms: int) -> Intent:
-        roll = self.state.roll
-        return Intent(self.cluster, now_ms, self.next_id(), action, _BY, reason, broker, roll=roll)
+        return Intent(
+            self.cluster,
+            now_ms,
+            self.next_id(),
+            action,
+            _BY,
+            reason,
+            broker,
+            roll=self.state.roll,
+        )
 
 
 class Operators:

@@ -223,8 +223,9 @@ class _ScalableTopic:
         self.sealed += [
             Segment(one.number, one.low, one.high, one.begin_s, now_s, one.merges) for one in old
         ]
-        kept = [one for one in self.active if one not in old]
-        self.active = sorted([*kept, *new], key=lambda one: one.low)
+        self.active = sorted(
+            [*(one for one in self.active if one not in old), *new], key=lambda one: one.low
+        )
 
 
 def segments_of(

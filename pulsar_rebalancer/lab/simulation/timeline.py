@@ -235,8 +235,7 @@ class Tracer:
             [self._columns.setdefault(broker, len(self._columns)) for broker in brokers],
             dtype=np.int64,
         )
-        cells = np.stack(figures, axis=-1)
-        self._rows += [(columns, row) for row in cells]
+        self._rows += [(columns, row) for row in np.stack(figures, axis=-1)]
         self._times += times_ms.tolist()
         self._reached += reached
         self._unjudged = unjudged(last)

@@ -101,10 +101,11 @@ def search(
         BacktestJob(recording, _name(changes), settings, "closed", None, split_ms)
         for changes, settings in [((), current), *trials]
     ]
-    costs = run_all(jobs, _cost)
     first, *others = (
         Trial(changes, settings, cost)
-        for (changes, settings), cost in zip([((), current), *trials], costs, strict=True)
+        for (changes, settings), cost in zip(
+            [((), current), *trials], run_all(jobs, _cost), strict=True
+        )
     )
     front = sorted(
         _front([first, *others]), key=lambda one: (one.training.spread, one.training.moves)

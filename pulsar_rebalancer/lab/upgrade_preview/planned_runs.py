@@ -100,8 +100,8 @@ def plan_of(
         for release in releases
     ]
     if conf is None:
-        given = defaults_of(releases[0], extensible=extensible).given
-        return PreviewPlan(tuple(runs), Upgrade(given, *releases), (_OF_DEFAULTS,))
+        upgrade = Upgrade(defaults_of(releases[0], extensible=extensible).given, *releases)
+        return PreviewPlan(tuple(runs), upgrade, (_OF_DEFAULTS,))
     read = [(release, convert(conf, release)) for release in releases]
     refuse_nothing(conf, read[0][1])
     own = [
@@ -115,8 +115,7 @@ def plan_of(
     ]
     found = read[0][1]
     remarks = tuple(_remarks(conf, found, extensible))
-    upgrade = Upgrade(found.given, *releases)
-    return PreviewPlan((*own, *runs), upgrade, remarks, found.warnings)
+    return PreviewPlan((*own, *runs), Upgrade(found.given, *releases), remarks, found.warnings)
 
 
 def _refuse_decided(flags: Sequence[str]) -> None:
