@@ -34,6 +34,7 @@ def a_cluster(
         np.full(count, topics),
         np.zeros(count),
         np.zeros(count, dtype=bool),
+        np.ones(count),
         tuple(f"b{at}:8080" for at in range(brokers)),
         np.array(power),
         np.array(power),

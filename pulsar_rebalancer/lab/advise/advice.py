@@ -213,6 +213,7 @@ def _launches(
             owners=np.append(more.owners, np.full(len(parts), -1)),
             topics=np.append(more.topics, np.ones(len(parts), dtype=np.int64)),
             divisible=np.append(more.divisible, np.zeros(len(parts), dtype=bool)),
+            dear=np.append(more.dear, np.ones(len(parts))),
         )
         answers.append(
             {

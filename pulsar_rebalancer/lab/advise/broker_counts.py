@@ -179,8 +179,7 @@ def together(
     """Those of the brokers that may all go, the earlier ones first, and a plan without them."""
     gone, plan = list[str](), None
     for broker in brokers:
-        left_out = {*gone, broker}
-        rows = [row for row, name in enumerate(cluster.brokers) if name not in left_out]
+        rows = [row for row, one in enumerate(cluster.brokers) if one not in (*gone, broker)]
         found, _ = plan_on(cluster, rows, at_most)
         if found is not None:
             gone, plan = [*gone, broker], found

@@ -121,8 +121,12 @@ def read_loads(
                 case Tombstone():
                     _forget(now, heard, {record.broker}, now.traffic[step])
                 case Sweep():
-                    gone = heard.keys() - record.brokers - record.missing.keys()
-                    _forget(now, heard, gone, now.traffic[step])
+                    _forget(
+                        now,
+                        heard,
+                        heard.keys() - record.brokers - record.missing.keys(),
+                        now.traffic[step],
+                    )
                 case LoadReport():
                     heard[record.broker] = max(ts, heard.get(record.broker, 0))
                     _report(now, record, now.traffic[step], engine)
@@ -162,5 +166,12 @@ def _report(
         is_part = figures.bundle_count > len(listed)
         traffic[rest] = np.maximum(all_ - listed.sum(axis=0), 0.0) if is_part else 0.0
         now.owners[rest], now.cpu[broker] = place, figures.cpu.limit
-        usage = weighted_usage(figures, engine.weights)
-        now.shown[broker].append([one.msg_throughput, one.msg_rate, usage, 1.0, report.ts])
+        now.shown[broker].append(
+            [
+                one.msg_throughput,
+                one.msg_rate,
+                weighted_usage(figures, engine.weights),
+                1.0,
+                report.ts,
+            ]
+        )

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -17,7 +18,13 @@ from strategies.filters.filter_input_and_result import FilteredBundle, FilterFac
 from strategies.filters.filter_order_and_settings import Filters
 from strategies.filters.policies import PoliciesView, read_policies
 from strategies.round.round_input_and_digest import Rules
-from strategies.shedding.steady.learned_load_cost import LITTLE, SCALE, LoadCost, learned
+from strategies.shedding.steady.learned_load_cost import (
+    HIGHEST_BASE,
+    LITTLE,
+    SCALE,
+    LoadCost,
+    learned,
+)
 from strategies.shedding.steady.load_samples import both_directions
 from strategies.shedding.steady.memory_format import LoadHistory
 
@@ -29,8 +36,9 @@ _WEIGHT = 1e3
 _VARIED = 0.1
 #: A broker with more power than this for its CPU, in medians, measures its usage wrong.
 _MOST_POWER = 4.0
-#: Relative difference of powers that CPUs explain.
-_ALIKE = 0.03
+#: Shares of bytes in what traffic costs, and usages without traffic, that are compared; those that
+#: explain usage as well as the best, up to this factor and this usage (fraction), may be true.
+_SHARES, _BASES, _FACTOR, _MORE = 17, 16, 1.5, 0.002
 #: Hours from which on days are compared with each other; before, parts of this number are.
 _DAYS_FROM, _PARTS = 48.0, 12
 #: Sums of bundles × brokers × steps that a plan may take; longer windows have coarser steps.
@@ -41,10 +49,11 @@ _WORK = 4_000_000
 class SizedCluster:
     """`sizes`: float64[bundles, steps], load of bundles that may move; `names`, `owners` (row in
     `brokers`, -1 for none), `topics`, `received` (bytes/s in at the 99th percentile), `divisible`
-    (any part may be anywhere): of these bundles. `power`: load per usage of each broker; `sure`:
-    the least that it may be; `idle`: load of each without bundles that may move. `per_received`:
-    load per byte/s in. `growth`: factor by which load may rise; `unsure`: usage (fraction) that
-    traffic does not explain; `total`: float64[all steps], all load.
+    (any part may be anywhere), `dear` (factor by which it may cost more): of these bundles.
+    `power`: load per usage of each broker; `sure`: the least that it may be; `idle`: load of each
+    without bundles that may move. `per_received`: load per byte/s in. `growth`: factor by which
+    load may rise; `unsure`: usage (fraction) that traffic does not explain; `total`: float64[all
+    steps], all load.
     """
 
     names: tuple[str, ...]
@@ -53,6 +62,7 @@ class SizedCluster:
     topics: Ints
     received: Floats
     divisible: Bools
+    dear: Floats
     brokers: tuple[str, ...]
     power: Floats
     sure: Floats
@@ -66,11 +76,15 @@ class SizedCluster:
 
     @cached_property
     def with_margin(self) -> "SizedCluster":
-        """With load that has grown, on brokers that have no more power than is sure: that with
-        which all their usage is of load.
+        """With load that has grown, bundles that cost the most that they may, and brokers with the
+        least power that they may have.
         """
-        idle = np.where(self.sure < self.power, self.idle - self.idle.min(), self.idle)
-        return replace(self, sizes=self.sizes * self.growth, power=self.sure, idle=idle)
+        return replace(
+            self,
+            sizes=self.sizes * (self.growth * self.dear[:, None]),
+            power=self.sure,
+            idle=self.idle - self.idle.min(),
+        )
 
     @cached_property
     def has_policies(self) -> bool:
@@ -87,8 +101,12 @@ class SizedCluster:
         """The cluster with this number of brokers more, of median power."""
         added = tuple(f"new-{number + 1}:8080" for number in range(count))
         power = np.append(self.power, np.full(count, np.median(self.power)))
-        idle = np.append(self.idle, np.full(count, self.idle.min()))
-        return replace(self, brokers=self.brokers + added, power=power, idle=idle)
+        return replace(
+            self,
+            brokers=self.brokers + added,
+            power=power,
+            idle=np.append(self.idle, np.full(count, self.idle.min())),
+        )
 
     def demand(
         self, bundles: Ints, brokers: Sequence[int], kept: Ints, at_most: float
@@ -100,8 +118,13 @@ class SizedCluster:
         np.add.at(load, kept[kept >= 0], self.sizes[kept >= 0])
         some = list(brokers)
         room = np.maximum(at_most * self.power[some], 1e-12)
-        takers = self._takers(bundles, some, kept)
-        return PackingProblem(self.sizes[bundles], load[some], room, takers, self.compares)
+        return PackingProblem(
+            self.sizes[bundles],
+            load[some],
+            room,
+            self._takers(bundles, some, kept),
+            self.compares,
+        )
 
     def _takers(
         self, bundles: Ints, brokers: Sequence[int], kept: Ints
@@ -141,9 +164,11 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
     """The recorded cluster in units of load. Rare peaks of a bundle that bring any broker above
     `at_most` are left out: no placement changes them.
     """
-    cost, power, sure, unsure = _learned(recorded)
+    (cost, *others), power, sure, unsure = _learned(recorded, at_most)
     throughput, rate = both_directions(recorded.traffic.reshape(-1, 4))
     loads = cost.of(throughput, rate).reshape(recorded.traffic.shape[:2])
+    sums = both_directions(recorded.traffic.sum(axis=0))
+    costs = np.array([one.of(*sums) for one in (cost, *others)])
     own = np.array([is_system_bundle(name) for name in recorded.bundles], dtype=bool)
     idle = np.full(len(recorded.brokers) + 1, cost.base)
     np.add.at(idle, recorded.owners[own], loads[:, own].max(axis=0))
@@ -163,6 +188,7 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
         recorded.topics[rows],
         received,
         rest[rows],
+        np.max(costs / np.maximum(costs[0], 1e-12), axis=0)[rows],
         recorded.brokers,
         power,
         sure,
@@ -176,43 +202,81 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
     )
 
 
-def _learned(recorded: RecordedLoads) -> tuple[LoadCost, Floats, Floats, float]:
-    """The cost of traffic, float64[brokers]: the power of each broker, which explains the usage
-    that it shows on average, and the least that it may be, and the standard deviation of usage that
-    is not explained.
+def _learned(
+    recorded: RecordedLoads, at_most: float
+) -> tuple[list[LoadCost], Floats, Floats, float]:
+    """The cost of traffic, and others that may be true; float64[brokers]: the power of each broker,
+    which explains the usage that it shows on average, and the least that it may be; and the
+    standard deviation of usage that is not explained.
     """
     # Without traffic, a broker has just started, or what it shows says nothing of traffic; without
     # usage under traffic, it does not measure it.
-    shown = {name: np.reshape(recorded.shown[name], (-1, 5)) for name in recorded.brokers}
-    shown = {
-        name: rows[(rows[:, [0, 2]] > 0).all(axis=1)] * [1, 1, 1, _WEIGHT, 1]
-        for name, rows in shown.items()
-    }
-    levels = {name: LoadHistory(packed_levels=rows.tobytes()) for name, rows in shown.items()}
-    cost = learned(levels, recorded.cpu)
-    every = np.concatenate([np.zeros((0, 5)), *shown.values()])
+    rows = [np.reshape(recorded.shown[name], (-1, 5)) for name in recorded.brokers]
+    rows = [one[(one[:, [0, 2]] > 0).all(axis=1)] * [1, 1, 1, _WEIGHT, 1] for one in rows]
+    cost = learned(
+        {
+            name: LoadHistory(packed_levels=one.tobytes())
+            for name, one in zip(recorded.brokers, rows, strict=True)
+        },
+        recorded.cpu,
+    )
+    every, at = np.concatenate(rows), np.repeat(np.arange(len(rows)), [*map(len, rows)])
     if len(every) and every[:, 0].std() < _VARIED * every[:, 0].mean():
         # Equal traffic shows no base; without one, what brokers carry is not overestimated.
         cost = replace(
             cost, base=0.0, per_byte=float(every[:, 2].sum() / every[:, 0].sum()), per_message=0.0
         )
-    powers, least, errors = [], [], [np.zeros(1)]
+    load = cost.of(every[:, 0], every[:, 1])
+    guess = np.array([cost.powers.get(name, 1.0) for name in recorded.brokers])
+    scale = _ratios(at, load, every[:, 2], (cost.base + load) / guess[at], np.ones(len(rows)))
+    powers = guess / np.clip(scale, *SCALE)
     cpu = np.array([recorded.cpu.get(name, 0.0) for name in recorded.brokers])
     by_cpu = np.where(cpu > 0, cpu / np.median(cpu[cpu > 0]), 1.0) if cpu.any() else cpu + 1.0
-    for name, rows in shown.items():
-        one, load = cost.powers.get(name, 1.0), cost.of(rows[:, 0], rows[:, 1])
-        seen, explained = float((load * rows[:, 2]).sum()), load * (cost.base + load) / one
-        if load.max(initial=0.0) > LITTLE:
-            one /= min(max(seen / float(explained.sum()), SCALE[0]), SCALE[1])
-        errors.append(rows[:, 2] - (cost.base + load) / one)
-        powers.append(one)
-        # By all its usage. What idle brokers use is not known where their speeds differ unseen.
-        least.append(float((load * load).sum()) / seen if load.max(initial=0.0) > LITTLE else one)
     usual = by_cpu * np.median(powers / by_cpu)
     power = np.where(powers > _MOST_POWER * usual, usual, powers)
-    sure = np.minimum(power, least if (np.abs(power / usual - 1.0) > _ALIKE).any() else power)
+    others = _others(cost, every, at, by_cpu, at_most)
+    sure = np.min([power, *(one for _, one in others)], axis=0)
     # The median of distances, in standard deviations: some samples show a start.
-    return cost, power, sure, 1.48 * float(np.median(np.abs(np.concatenate(errors))))
+    unsure = np.median(np.abs(np.append(every[:, 2] - (cost.base + load) / powers[at], 0.0)))
+    return [cost, *(one for one, _ in others)], power, sure, 1.48 * float(unsure)
+
+
+def _others(
+    cost: LoadCost, every: Floats, at: Ints, by_cpu: Floats, at_most: float
+) -> list[tuple[LoadCost, Floats]]:
+    """Other costs that explain the samples about as well where each broker has a power of its own,
+    each with float64[brokers]: the power that brings a broker to the limit under as much load if
+    all its usage is of load. `at`: int64[samples], their brokers.
+    """
+    found = list[tuple[float, LoadCost, Floats]]()
+    units = cost.of(every[:, 0], every[:, 1]).sum() / np.maximum(every[:, :2].sum(axis=0), 1e-12)
+    for share, base in product(
+        np.linspace(0.0, 1.0, _SHARES), np.linspace(0.0, HIGHEST_BASE, _BASES)
+    ):
+        one = replace(cost, per_byte=share * units[0], per_message=(1.0 - share) * units[1])
+        load, beyond = one.of(every[:, 0], every[:, 1]), np.maximum(every[:, 2] - base, 1e-6)
+        own = _ratios(at, load, load, beyond, np.zeros(len(by_cpu)))
+        # One that has shown no load may be slower than the slowest, by as much as others differ.
+        speeds = own / by_cpu
+        slowest = speeds.min(where=own > 0, initial=np.inf)
+        own = np.where(own > 0, own, by_cpu * slowest * slowest / max(speeds.max(), 1e-12))
+        errors = (beyond - load / own[at])[load > LITTLE]
+        found.append(
+            (
+                float(np.linalg.norm(errors) / np.sqrt(max(1, len(errors)))),
+                one,
+                own * max(0.0, 1.0 - base / at_most),
+            )
+        )
+    most = _FACTOR * min(error for error, _, _ in found) + _MORE
+    return [(one, own) for error, one, own in found if error <= most]
+
+
+def _ratios(at: Ints, load: Floats, shown: Floats, other: Floats, default: Floats) -> Floats:
+    """float64[brokers]: shown ÷ other in samples of some load, weighted by it, or the default."""
+    weight = np.where(load > LITTLE, load, 0.0)
+    sums = [np.bincount(at, weight * one, len(default)) for one in (shown, other)]
+    return np.where(sums[1] > 0, sums[0] / np.maximum(sums[1], 1e-12), default)
 
 
 def growth_of(total: Floats, hours: float) -> float:
