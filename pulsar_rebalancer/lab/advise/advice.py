@@ -71,8 +71,7 @@ def advice(
     as_recorded = fewest(cluster, at_most)
     needed = fewest(*careful, least=as_recorded["least"])
     each = [departure(cluster, one, at_most) for one in dict.fromkeys(may_go or known)]
-    yes = [one["broker"] for one in each if one["may_go"] == "yes"]
-    gone, plan = together(*careful, yes) if may_go else (None, needed["plan"])
+    gone, plan = together(*careful, each) if may_go else (None, needed["plan"])
     removed = [] if plan is None else sorted({*known}.difference(plan["brokers"]))
     return {
         "begins_ms": recorded.begins_ms,

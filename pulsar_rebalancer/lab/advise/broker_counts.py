@@ -3,7 +3,7 @@ is a plan that was found: the brokers of all bundles, and for each broker that m
 bundles then.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from typing import Any
@@ -174,11 +174,13 @@ def departure(cluster: SizedCluster, broker: str, at_most: float) -> dict[str, A
 
 
 def together(
-    cluster: SizedCluster, at_most: float, brokers: Iterable[str]
+    cluster: SizedCluster, at_most: float, departures: Sequence[dict[str, Any]]
 ) -> tuple[list[str], Plan | None]:
-    """Those of the brokers that may all go, the earlier ones first, and a plan without them."""
+    """Those of the brokers with a yes that may all go, the earlier ones first, and a plan without
+    them.
+    """
     gone, plan = list[str](), None
-    for broker in brokers:
+    for broker in (one["broker"] for one in departures if one["may_go"] == "yes"):
         rows = [row for row, one in enumerate(cluster.brokers) if one not in (*gone, broker)]
         found, _ = plan_on(cluster, rows, at_most)
         if found is not None:

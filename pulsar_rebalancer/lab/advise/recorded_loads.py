@@ -163,8 +163,11 @@ def _report(
     if figures is not None:
         one, listed = figures.traffic, traffic[mine]
         all_ = [one.msg_rate_in, one.msg_rate_out, one.msg_throughput_in, one.msg_throughput_out]
-        is_part = figures.bundle_count > len(listed)
-        traffic[rest] = np.maximum(all_ - listed.sum(axis=0), 0.0) if is_part else 0.0
+        traffic[rest] = (
+            np.maximum(all_ - listed.sum(axis=0), 0.0)
+            if figures.bundle_count > len(listed)
+            else 0.0
+        )
         now.owners[rest], now.cpu[broker] = place, figures.cpu.limit
         now.shown[broker].append(
             [

@@ -37,8 +37,12 @@ _VARIED = 0.1
 #: A broker with more power than this for its CPU, in medians, measures its usage wrong.
 _MOST_POWER = 4.0
 #: Shares of bytes in what traffic costs, and usages without traffic, that are compared; those that
-#: explain usage as well as the best, up to this factor and this usage (fraction), may be true.
-_SHARES, _BASES, _FACTOR, _MORE = 17, 16, 1.5, 0.002
+#: explain usage as well as the best may be true: up to this usage (fraction), and this many parts
+#: of the best one's error by the root of the number of samples, which is what chance makes.
+_SHARES, _BASES, _MORE, _CHANCE = 17, 16, 0.002, 2.0
+#: Usages without traffic, as parts of each machine, of which one is chosen, and what it must
+#: explain, per usage.
+_FINE_BASES, _SIMPLER = 61, 0.1
 #: Hours from which on days are compared with each other; before, parts of this number are.
 _DAYS_FROM, _PARTS = 48.0, 12
 #: Sums of bundles × brokers × steps that a plan may take; longer windows have coarser steps.
@@ -105,7 +109,7 @@ class SizedCluster:
             self,
             brokers=self.brokers + added,
             power=power,
-            idle=np.append(self.idle, np.full(count, self.idle.min())),
+            idle=np.append(self.idle, np.full(count, np.median(self.idle))),
         )
 
     def demand(
@@ -164,29 +168,28 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
     """The recorded cluster in units of load. Rare peaks of a bundle that bring any broker above
     `at_most` are left out: no placement changes them.
     """
-    (cost, *others), power, sure, unsure = _learned(recorded, at_most)
+    (cost, *others), power, sure, idle, unsure = _learned(recorded, at_most)
     throughput, rate = both_directions(recorded.traffic.reshape(-1, 4))
     loads = cost.of(throughput, rate).reshape(recorded.traffic.shape[:2])
     sums = both_directions(recorded.traffic.sum(axis=0))
     costs = np.array([one.of(*sums) for one in (cost, *others)])
     own = np.array([is_system_bundle(name) for name in recorded.bundles], dtype=bool)
-    idle = np.full(len(recorded.brokers) + 1, cost.base)
     np.add.at(idle, recorded.owners[own], loads[:, own].max(axis=0))
     total, growth = loads.sum(axis=1), growth_of(loads.sum(axis=1), recorded.hours)
-    usual = np.quantile(loads, 1 - LEFT_OUT, axis=0, method="higher")
+    usual, peak = (
+        np.quantile(one, 1 - LEFT_OUT, axis=0, method="higher") for one in (loads, total)
+    )
     rare = loads.max(axis=0) * growth > (at_most * power - idle[:-1]).max()
     loads = np.where(rare, np.minimum(loads, usual), loads)
-    peak = np.quantile(total, 1 - LEFT_OUT, method="higher")
     rest = np.array([name.endswith(REST) for name in recorded.bundles], dtype=bool)
     rows = np.flatnonzero(~own & ~(rest & ~loads.any(axis=0)))
     taken_in = recorded.traffic[:, rows, 2]
-    received = np.quantile(taken_in, 1 - LEFT_OUT, axis=0, method="higher")
     return SizedCluster(
         tuple(np.array([*recorded.bundles])[rows].tolist()),
         _coarse(loads[total <= peak][:, rows].T, len(recorded.brokers)),
         recorded.owners[rows],
         recorded.topics[rows],
-        received,
+        np.quantile(taken_in, 1 - LEFT_OUT, axis=0, method="higher"),
         rest[rows],
         np.max(costs / np.maximum(costs[0], 1e-12), axis=0)[rows],
         recorded.brokers,
@@ -204,41 +207,77 @@ def sized(recorded: RecordedLoads, rules: Rules, at_most: float) -> SizedCluster
 
 def _learned(
     recorded: RecordedLoads, at_most: float
-) -> tuple[list[LoadCost], Floats, Floats, float]:
+) -> tuple[list[LoadCost], Floats, Floats, Floats, float]:
     """The cost of traffic, and others that may be true; float64[brokers]: the power of each broker,
-    which explains the usage that it shows on average, and the least that it may be; and the
-    standard deviation of usage that is not explained.
+    the least that it may be, and its load without traffic, of no broker last; and the standard
+    deviation of usage that is not explained.
     """
     # Without traffic, a broker has just started, or what it shows says nothing of traffic; without
     # usage under traffic, it does not measure it.
-    rows = [np.reshape(recorded.shown[name], (-1, 5)) for name in recorded.brokers]
-    rows = [one[(one[:, [0, 2]] > 0).all(axis=1)] * [1, 1, 1, _WEIGHT, 1] for one in rows]
-    cost = learned(
-        {
-            name: LoadHistory(packed_levels=one.tobytes())
-            for name, one in zip(recorded.brokers, rows, strict=True)
-        },
-        recorded.cpu,
-    )
+    rows = [
+        one[(one[:, [0, 2]] > 0).all(axis=1)] * [1, 1, 1, _WEIGHT, 1]
+        for one in (np.reshape(recorded.shown[name], (-1, 5)) for name in recorded.brokers)
+    ]
     every, at = np.concatenate(rows), np.repeat(np.arange(len(rows)), [*map(len, rows)])
-    if len(every) and every[:, 0].std() < _VARIED * every[:, 0].mean():
-        # Equal traffic shows no base; without one, what brokers carry is not overestimated.
-        cost = replace(
-            cost, base=0.0, per_byte=float(every[:, 2].sum() / every[:, 0].sum()), per_message=0.0
-        )
-    load = cost.of(every[:, 0], every[:, 1])
-    guess = np.array([cost.powers.get(name, 1.0) for name in recorded.brokers])
-    scale = _ratios(at, load, every[:, 2], (cost.base + load) / guess[at], np.ones(len(rows)))
-    powers = guess / np.clip(scale, *SCALE)
     cpu = np.array([recorded.cpu.get(name, 0.0) for name in recorded.brokers])
     by_cpu = np.where(cpu > 0, cpu / np.median(cpu[cpu > 0]), 1.0) if cpu.any() else cpu + 1.0
+    # Without traffic, brokers use the same load, the same part of their machines, or some of both:
+    # what leaves least to speeds that no report shows.
+    _, base, cost, powers, unsure = min(
+        (
+            _explained(recorded, every, at, by_cpu, base)
+            for base in np.linspace(0.0, HIGHEST_BASE, _FINE_BASES).tolist()
+        ),
+        key=lambda one: one[0],
+    )
     usual = by_cpu * np.median(powers / by_cpu)
     power = np.where(powers > _MOST_POWER * usual, usual, powers)
     others = _others(cost, every, at, by_cpu, at_most)
-    sure = np.min([power, *(one for _, one in others)], axis=0)
+    idle = cost.base + base * power
+    sure = np.min([power - idle / at_most, *(one for _, one in others)], axis=0)
+    return [cost, *(one for one, _ in others)], power, sure, np.append(idle, 0.0), unsure
+
+
+def _explained(
+    recorded: RecordedLoads, every: Floats, at: Ints, by_cpu: Floats, base: float
+) -> tuple[float, float, LoadCost, Floats, float]:
+    """The cost of traffic if each machine has this usage without it, `base`, besides the one that
+    is equal load on all; float64[brokers], their powers, which explain what they show on average;
+    and the standard deviation of usage that is not explained. Before these, what remains: the
+    difference of speeds and this deviation.
+    """
+    beyond = np.maximum(every - [0, 0, base, 0, 0], [0, 0, 1e-6, 0, 0])
+    cost = learned(
+        {
+            name: LoadHistory(packed_levels=beyond[at == row].tobytes())
+            for row, name in enumerate(recorded.brokers)
+        },
+        recorded.cpu,
+    )
+    if every[:, 0].std() < _VARIED * every[:, 0].mean():
+        # Equal traffic shows no base; without one, what brokers carry is not overestimated.
+        cost = replace(
+            cost, base=0.0, per_byte=float(beyond[:, 2].sum() / every[:, 0].sum()), per_message=0.0
+        )
+    load = cost.of(every[:, 0], every[:, 1])
+    guess = np.array([cost.powers.get(name, 1.0) for name in recorded.brokers])
+    some = np.where(load > LITTLE, load, 0.0)
+    powers = guess / np.clip(
+        _ratios(at, some, beyond[:, 2], (cost.base + load) / guess[at], np.ones(len(guess))), *SCALE
+    )
     # The median of distances, in standard deviations: some samples show a start.
-    unsure = np.median(np.abs(np.append(every[:, 2] - (cost.base + load) / powers[at], 0.0)))
-    return [cost, *(one for one, _ in others)], power, sure, 1.48 * float(unsure)
+    unsure = 1.48 * float(np.median(np.abs(beyond[:, 2] - (cost.base + load) / powers[at])))
+    return (
+        float(np.ptp(np.log(powers / by_cpu)))
+        + float((some <= 0).mean())
+        + unsure
+        + _SIMPLER * base
+        + max(0.0, cost.base + base - HIGHEST_BASE),
+        base,
+        cost,
+        powers,
+        unsure,
+    )
 
 
 def _others(
@@ -255,12 +294,13 @@ def _others(
     ):
         one = replace(cost, per_byte=share * units[0], per_message=(1.0 - share) * units[1])
         load, beyond = one.of(every[:, 0], every[:, 1]), np.maximum(every[:, 2] - base, 1e-6)
-        own = _ratios(at, load, load, beyond, np.zeros(len(by_cpu)))
+        some = np.where(load > LITTLE * load.sum() / beyond.sum(), load, 0.0)
+        own = _ratios(at, some, load, beyond, np.zeros(len(by_cpu)))
         # One that has shown no load may be slower than the slowest, by as much as others differ.
         speeds = own / by_cpu
         slowest = speeds.min(where=own > 0, initial=np.inf)
         own = np.where(own > 0, own, by_cpu * slowest * slowest / max(speeds.max(), 1e-12))
-        errors = (beyond - load / own[at])[load > LITTLE]
+        errors = (beyond - load / own[at])[some > 0]
         found.append(
             (
                 float(np.linalg.norm(errors) / np.sqrt(max(1, len(errors)))),
@@ -268,13 +308,12 @@ def _others(
                 own * max(0.0, 1.0 - base / at_most),
             )
         )
-    most = _FACTOR * min(error for error, _, _ in found) + _MORE
-    return [(one, own) for error, one, own in found if error <= most]
+    least = min(error for error, _, _ in found) * (1.0 + _CHANCE / np.sqrt(max(1, len(every))))
+    return [(one, own) for error, one, own in found if error <= np.hypot(least, _MORE)]
 
 
-def _ratios(at: Ints, load: Floats, shown: Floats, other: Floats, default: Floats) -> Floats:
-    """float64[brokers]: shown ÷ other in samples of some load, weighted by it, or the default."""
-    weight = np.where(load > LITTLE, load, 0.0)
+def _ratios(at: Ints, weight: Floats, shown: Floats, other: Floats, default: Floats) -> Floats:
+    """float64[brokers]: shown ÷ other in their samples, weighted, or the default without any."""
     sums = [np.bincount(at, weight * one, len(default)) for one in (shown, other)]
     return np.where(sums[1] > 0, sums[0] / np.maximum(sums[1], 1e-12), default)
 
