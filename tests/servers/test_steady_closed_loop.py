@@ -126,6 +126,7 @@ def test_usage_after_a_move_is_as_shown(brokers: Brokers, tmp_path: Path) -> Non
             bundles=32,
             msgs=1,
             shares=[rate / 4 for rate in SENT],  # a full broker would show no more
+            scattered=0.5,
             homes=cluster.brokers,
             message_bytes=MESSAGE_BYTES,
         ) as users,

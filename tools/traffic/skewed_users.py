@@ -92,6 +92,7 @@ def skewed_users(
     message_bytes: int = MESSAGE_BYTES,
     weights: Callable[[Sequence[str]], Sequence[float]] | None = None,
     later: Callable[[Sequence[str]], Sequence[float]] | None = None,
+    scattered: float = 0.0,
 ) -> Iterator[Users]:
     """Running traffic of `msgs` messages per second in a namespace of its own; ends with the
     context.
@@ -99,7 +100,9 @@ def skewed_users(
     `shares`: of the traffic, one for each broker that has bundles; without them the number of its
     bundles counts too. `homes`: brokers that take the bundles in turns, four at a time; without
     them brokers place the bundles, unless one of those with a share got none. `weights`: of the
-    bundles instead of a skew; `later`: the same after `Users.changed`.
+    bundles instead of a skew; `later`: the same after `Users.changed`. `scattered`: part of the
+    time between two messages of a topic by which it varies; brokers need more for messages of many
+    topics that do not arrive together.
     """
     cluster.namespace(namespace, bundles)
     with closing(PulsarAdmin(cluster.settings(folder))) as admin:
@@ -117,7 +120,8 @@ def skewed_users(
             rates = _weighed(names, weights, msgs)
         then = rates if later is None else _weighed(names, later, msgs)
         sent = [{topics[bundle]: plan[bundle] for bundle in names} for plan in (rates, then)]
-        process = _start(cluster, sent[0], sent[1], folder, message_bytes)
+        more = {"message_bytes": message_bytes, "scattered": scattered}
+        process = _start(cluster, sent[0], sent[1], folder, more)
         try:
             yield Users(cluster, admin, rates, topics, process, folder / "traffic.log", then)
         finally:
@@ -231,14 +235,14 @@ def _start(
     rates: Mapping[str, float],
     later: Mapping[str, float],
     folder: Path,
-    message_bytes: int,
+    more: Mapping[str, float],
 ) -> subprocess.Popen[bytes]:
     plan = {
         "url": cluster.service_url,
         "token": token_of("admin") if cluster.guarded else None,
         "rates": dict(rates),
         "later": dict(later),
-        "message_bytes": message_bytes,
+        **more,
     }
     (folder / "traffic.json").write_text(json.dumps(plan), "utf-8")
     command = [

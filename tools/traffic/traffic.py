@@ -61,11 +61,15 @@ class Traffic:
             )
 
     def send_until(
-        self, stop: threading.Event, changed: threading.Event, later: Sequence[float]
+        self,
+        stop: threading.Event,
+        changed: threading.Event,
+        later: Sequence[float],
+        scattered: float,
     ) -> None:
-        """Every topic at its own rate, and at its later one when that has `changed`, at moments of
-        its own: a broker needs less for messages that arrive together. Without bursts: what was
-        late because the machine was busy is not made up for.
+        """Every topic at its own rate, and at its later one when that has `changed`. Without
+        bursts: what was late because the machine was busy is not made up for. `scattered`: part of
+        the time between two messages by which it varies.
         """
         gaps = [1.0 / rate for rate in self._rates.values()]
         chances = random.Random(len(gaps))
@@ -79,7 +83,7 @@ class Traffic:
                 continue
             if changed.is_set():
                 gaps = [1.0 / rate for rate in later]
-            gap = gaps[topic] * chances.uniform(0.5, 1.5)
+            gap = gaps[topic] * chances.uniform(1.0 - scattered, 1.0 + scattered)
             heapq.heapreplace(due, (max(at, time.monotonic() - 1) + gap, topic))
             self._send(topic, next(numbers[topic]))
 
@@ -157,7 +161,7 @@ def main() -> int:
     # The log is closed last: callbacks write to it until the client is closed.
     with stopping() as stop, log.open("w", encoding="utf-8") as out, closing(client):
         traffic = Traffic(client, plan["rates"], plan["message_bytes"], out)
-        traffic.send_until(stop, changed, list(plan["later"].values()))
+        traffic.send_until(stop, changed, list(plan["later"].values()), plan["scattered"])
         traffic.wait_for_the_rest()
     return 0
 
