@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 
@@ -289,25 +288,30 @@ def _others(
     """
     found = list[tuple[float, LoadCost, Floats]]()
     units = cost.of(every[:, 0], every[:, 1]).sum() / np.maximum(every[:, :2].sum(axis=0), 1e-12)
-    for share, base in product(
-        np.linspace(0.0, 1.0, _SHARES), np.linspace(0.0, HIGHEST_BASE, _BASES)
-    ):
+    for share in np.linspace(0.0, 1.0, _SHARES):
         one = replace(cost, per_byte=share * units[0], per_message=(1.0 - share) * units[1])
-        load, beyond = one.of(every[:, 0], every[:, 1]), np.maximum(every[:, 2] - base, 1e-6)
-        some = np.where(load > LITTLE * load.sum() / beyond.sum(), load, 0.0)
-        own = _ratios(at, some, load, beyond, np.zeros(len(by_cpu)))
-        # One that has shown no load may be slower than the slowest, by as much as others differ.
-        speeds = own / by_cpu
-        slowest = speeds.min(where=own > 0, initial=np.inf)
-        own = np.where(own > 0, own, by_cpu * slowest * slowest / max(speeds.max(), 1e-12))
-        errors = (beyond - load / own[at])[some > 0]
-        found.append(
-            (
-                float(np.linalg.norm(errors) / np.sqrt(max(1, len(errors)))),
-                one,
-                own * max(0.0, 1.0 - base / at_most),
+        load = one.of(every[:, 0], every[:, 1])
+        for base in np.linspace(0.0, HIGHEST_BASE, _BASES):
+            beyond = np.maximum(every[:, 2] - base, 1e-6)
+            some = np.where(load > LITTLE * load.sum() / beyond.sum(), load, 0.0)
+            own = _ratios(at, some, load, beyond, np.zeros(len(by_cpu)))
+            # Without load shown, it may be slower than the slowest, by as much as others differ.
+            speeds = own / by_cpu
+            own = np.where(
+                own > 0,
+                own,
+                by_cpu
+                * np.square(speeds.min(where=own > 0, initial=np.inf))
+                / max(speeds.max(), 1e-12),
             )
-        )
+            errors = (beyond - load / own[at])[some > 0]
+            found.append(
+                (
+                    float(np.linalg.norm(errors) / np.sqrt(max(1, len(errors)))),
+                    one,
+                    own * max(0.0, 1.0 - base / at_most),
+                )
+            )
     least = min(error for error, _, _ in found) * (1.0 + _CHANCE / np.sqrt(max(1, len(every))))
     return [(one, own) for error, one, own in found if error <= np.hypot(least, _MORE)]
 
